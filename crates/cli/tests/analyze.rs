@@ -1,7 +1,6 @@
 //! Tests of the analysis.
 
 use mongo_patterns_testkit as testkit;
-use mongodb::IndexModel;
 use mongodb::bson::{DateTime, Document, doc};
 use serde_json::Value;
 
@@ -18,25 +17,17 @@ async fn groups_are_counted_and_fit_80_columns() {
             }
         }
         documents.push(doc! { "n": 0 });
-        let flat = db.plain_collection::<Document>("flat");
-        flat.insert_many(&documents).await.unwrap();
-        let shown = bucket(db, &["analyze"]);
-        assert_eq!(shown.code, Some(0), "{shown:?}");
-        for text in [
+        insert(db, "flat", documents).await;
+        let shown = bucket(db, &["analyze"]).ok();
+        shown.shows([
             "490 items in 100 lists",
             "1 documents have no such field",
             "buckets of 10",
             "Advice",
             "outlier",
             "subset of 10",
-        ] {
-            assert!(shown.out.contains(text), "{text}: {}", shown.out);
-        }
-        assert!(
-            shown.out.lines().all(|line| line.chars().count() <= 80),
-            "{}",
-            shown.out
-        );
+        ]);
+        shown.fits_80_columns();
 
         let machine = bucket(db, &["analyze", "--json"]);
         let lines = machine.json();
@@ -47,15 +38,9 @@ async fn groups_are_counted_and_fit_80_columns() {
             .collect();
         assert_eq!(ranges, [(1, 95), (50, 5)]);
         let design = lines.iter().find(|line| line["name"] == "buckets of 10").unwrap();
-        assert_eq!(
-            (&design["documents"], &design["page_documents"]),
-            (&125.into(), &1.into())
-        );
-        let sampled = bucket(db, &["analyze", "--sample", "50", "--json"]);
-        assert!(sampled.code == Some(2) && sampled.err.contains("index"), "{sampled:?}");
-        flat.create_index(IndexModel::builder().keys(doc! { "customerId": 1 }).build())
-            .await
-            .unwrap();
+        assert_eq!([&design["documents"], &design["page_documents"]], [125, 1]);
+        bucket(db, &["analyze", "--sample", "50", "--json"]).says(2, "index");
+        index(db, "flat", doc! { "customerId": 1 }).await;
         let sampled = bucket(db, &["analyze", "--sample", "400", "--json"]);
         let lists = sampled.summary()["lists"].as_u64().unwrap();
         assert!((70..=130).contains(&lists), "{sampled:?}");
@@ -74,27 +59,21 @@ fn stored(analyzed: &Ran) -> Vec<Value> {
 async fn managed_buckets_are_measured_and_analyzed_without_a_flat_collection() {
     testkit::run(async |db| {
         fill(db, 4, 100).await;
-        assert_eq!(bucket(db, &["migrate", "--page-size", "10"]).code, Some(0));
+        bucket(db, &["migrate", "--page-size", "10"]).ok();
         let analyze = |options: &[&str]| {
             ran(on(db)
                 .args(["bucket", "--collection", "trades", "analyze"])
                 .args(options))
         };
         let shown = analyze(&[]);
-        for text in [
+        shown.shows([
             "trades: 12 documents",
             "page_size = 10: 8 documents have as many, and 0 have more",
             "page_size fits",
             "100 items in 4 lists",
             "Advice",
-        ] {
-            assert!(shown.out.contains(text), "{text}: {}", shown.out);
-        }
-        assert!(
-            shown.out.lines().all(|line| line.chars().count() <= 80),
-            "{}",
-            shown.out
-        );
+        ]);
+        shown.fits_80_columns();
         for options in [&["--json"][..], &["--json", "--sample", "1000"]] {
             let machine = analyze(options);
             let line = &stored(&machine)[0];
@@ -113,18 +92,14 @@ async fn managed_buckets_are_measured_and_analyzed_without_a_flat_collection() {
         buckets.update_one(doc! { "count": 10 }, longer).await.unwrap();
         let line = &stored(&analyze(&["--json"]))[0];
         assert_eq!(
-            (&line["fits"], &line["above_limit"], &line["longest"]),
-            (&false.into(), &1.into(), &60.into())
+            [&line["fits"], &line["above_limit"], &line["longest"]],
+            [&json!(false), &json!(1), &json!(60)]
         );
         // A page size with which a full bucket would be too large.
         let large = doc! { "$set": { "history.$[].note": "x".repeat(10_000) } };
         buckets.update_many(doc! {}, large).await.unwrap();
-        let shown = ran(on(db).args(["bucket", "--collection", "trades", "--page-size", "1000", "analyze"]));
-        assert!(
-            shown.out.contains("page_size does not fit: choose a smaller one"),
-            "{}",
-            shown.out
-        );
+        ran(on(db).args(["bucket", "--collection", "trades", "--page-size", "1000", "analyze"]))
+            .shows(["page_size does not fit: choose a smaller one"]);
     })
     .await;
 }
@@ -136,14 +111,10 @@ async fn stored_documents_of_the_other_patterns_are_measured() {
             let address = |id: i32| doc! { "_id": id, "zip": "12345" };
             doc! { "_id": n, "addresses": (0..n).map(address).collect::<Vec<_>>() }
         };
-        let patrons = db.plain_collection::<Document>("patron");
-        patrons.insert_many((0..=5).map(patron)).await.unwrap();
+        insert(db, "patron", (0..=5).map(patron)).await;
         let embedded = |options: &[&str]| ran(on(db).args(["embedded", "--collection", "patron"]).args(options));
         let settings = ["--children", "addresses", "--max-children", "5"];
-        assert_eq!(
-            embedded(&[&settings[..], &["indexes", "--create"]].concat()).code,
-            Some(0)
-        );
+        embedded(&[&settings[..], &["indexes", "--create"]].concat()).ok();
         let analyzed = embedded(&["analyze", "--json"]);
         let line = &stored(&analyzed)[0];
         let numbers = ["documents", "limit", "longest", "at_limit", "above_limit"].map(|name| line[name].as_u64());
@@ -154,29 +125,17 @@ async fn stored_documents_of_the_other_patterns_are_measured() {
         );
 
         let book = |n: i32| doc! { "_id": n, "buyers": (0..n).collect::<Vec<_>>() };
-        let books = db.plain_collection::<Document>("books");
-        books.insert_many((1..20).map(book)).await.unwrap();
-        let outlier = [
-            "outlier",
-            "--collection",
-            "books",
-            "--array",
-            "buyers",
-            "--threshold",
-            "10",
-            "--cap",
-            "5",
-        ];
-        let outlier = |options: &[&str]| ran(on(db).args(outlier).args(options));
-        let above = |analyzed: &Ran| {
-            stored(analyzed)
-                .iter()
-                .map(|line| line["above_limit"].clone())
-                .collect::<Vec<_>>()
+        insert(db, "books", (1..20).map(book)).await;
+        let names = ["outlier", "--collection", "books", "--array", "buyers"];
+        let bounds = ["--threshold", "10", "--cap", "5"];
+        let outlier = |options: &[&str]| ran(on(db).args(names).args(bounds).args(options));
+        let above = || -> Vec<Value> {
+            let lines = stored(&outlier(&["analyze", "--json"]));
+            lines.iter().map(|line| line["above_limit"].clone()).collect()
         };
-        assert_eq!(above(&outlier(&["analyze", "--json"])), [9]);
-        assert_eq!(outlier(&["migrate"]).code, Some(0));
-        assert_eq!(above(&outlier(&["analyze", "--json"])), [0, 0]);
+        assert_eq!(above(), [9]);
+        outlier(&["migrate"]).ok();
+        assert_eq!(above(), [0, 0]);
     })
     .await;
 }
@@ -185,14 +144,10 @@ async fn stored_documents_of_the_other_patterns_are_measured() {
 #[tokio::test]
 async fn estimates_are_close_to_the_stored_sizes() {
     testkit::run(async |db| {
-        fill(db, 20, 5000).await;
-        let machine = bucket(db, &["analyze", "--json"]);
-        let design = machine
-            .json()
-            .into_iter()
-            .find(|line| line["name"] == "buckets of 50")
-            .unwrap();
-        assert_eq!(bucket(db, &["migrate", "--page-size", "50"]).code, Some(0));
+        fill(db, 4, 1000).await;
+        let machine = bucket(db, &["analyze", "--json"]).json();
+        let design = machine.iter().find(|line| line["name"] == "buckets of 50").unwrap();
+        bucket(db, &["migrate", "--page-size", "50"]).ok();
         let statistics = db.database().run_command(doc! { "collStats": "trades" }).await.unwrap();
         assert_eq!(
             design["documents"].as_i64().unwrap(),
@@ -214,24 +169,9 @@ async fn estimates_are_close_to_the_stored_sizes() {
 async fn lists_of_documents_are_analyzed() {
     testkit::run(async |db| {
         let book = |id: i32| doc! { "_id": id, "customers": (0..if id < 99 { 5 } else { 900 }).collect::<Vec<_>>() };
-        db.plain_collection::<Document>("sales")
-            .insert_many((0..100).map(book))
-            .await
-            .unwrap();
-        let ran = ran(on(db).args([
-            "outlier",
-            "--collection",
-            "sales",
-            "--array",
-            "customers",
-            "analyze",
-            "--json",
-        ]));
-        assert_eq!(
-            (ran.code, &ran.summary()["recommended"]),
-            (Some(0), &"outlier".into()),
-            "{ran:?}"
-        );
+        insert(db, "sales", (0..100).map(book)).await;
+        let lists = ["outlier", "--collection", "sales", "--array", "customers"];
+        ran(on(db).args(lists).args(["analyze", "--json"])).ends(0, json!({ "recommended": "outlier" }));
     })
     .await;
 }
@@ -243,11 +183,7 @@ async fn a_view_is_migrated_but_neither_analyzed_nor_indexed() {
         let documents = fill(db, 3, 30).await;
         let database = db.plain_client().database(db.database().name());
         database.collection::<Document>("flat").drop().await.unwrap();
-        database
-            .collection::<Document>("stored")
-            .insert_many(&documents)
-            .await
-            .unwrap();
+        insert(db, "stored", &documents).await;
         database.create_collection("flat").view_on("stored").await.unwrap();
         let lists = ["outlier", "--collection", "flat", "--array", "a", "analyze"];
         for analyzed in [bucket(db, &["analyze"]), ran(on(db).args(lists))] {
@@ -258,16 +194,10 @@ async fn a_view_is_migrated_but_neither_analyzed_nor_indexed() {
             );
         }
         for options in [&["--create-index"][..], &["--chunk", "5"], &["--rate", "5"]] {
-            let migrated = bucket(db, &[&["migrate"], options].concat());
-            refused(&migrated, "pass --no-index");
+            refused(&bucket(db, &[&["migrate"], options].concat()), "pass --no-index");
         }
         assert!(all(db, "trades").await.is_empty());
-        let migrated = bucket(db, &["migrate", "--no-index", "--json"]);
-        assert_eq!(
-            (migrated.code, &migrated.summary()["items"]),
-            (Some(0), &30.into()),
-            "{migrated:?}"
-        );
+        bucket(db, &["migrate", "--no-index", "--json"]).ends(0, json!({ "items": 30 }));
     })
     .await;
 }

@@ -49,9 +49,7 @@ fn heavy_tail(books: u64) -> Vec<usize> {
 }
 
 fn analyze(db: &TestDatabase, arguments: &[&str]) -> Ran {
-    let analyzed = ran(on(db).args(LISTS).args(["analyze", "--json"]).args(arguments));
-    assert_eq!(analyzed.code, Some(0), "{analyzed:?}");
-    analyzed
+    ran(on(db).args(LISTS).args(["analyze", "--json"]).args(arguments)).ok()
 }
 
 /// Returns the smallest length that this percentage of the documents does not exceed.
@@ -96,11 +94,8 @@ fn assert_lengths(analyzed: &Ran, lengths: &[usize]) {
 }
 
 async fn contents(db: &TestDatabase) -> BTreeMap<&'static str, Vec<Document>> {
-    let mut contents = BTreeMap::new();
-    for name in ["sales", "sales_extras"] {
-        contents.insert(name, all(db, name).await);
-    }
-    contents
+    let (sales, extras) = ("sales", "sales_extras");
+    BTreeMap::from([(sales, all(db, sales).await), (extras, all(db, extras).await)])
 }
 
 #[tokio::test]
@@ -146,21 +141,14 @@ async fn overflow_documents_of_the_manuals_form_count_and_those_without_a_flag_d
         let extras =
             |id: Bson, users: Vec<String>| doc! { "_id": ObjectId::new(), "book": id, "customers_extra": users };
         let flagged = doc! { "_id": 2, "customers": users(0..50), "has_extras": true };
-        let sales = [book(1, 3), flagged, book(3, 50)];
-        db.plain_collection::<Document>("sales")
-            .insert_many(sales)
-            .await
-            .unwrap();
+        insert(db, "sales", [book(1, 3), flagged, book(3, 50)]).await;
         let documents = [
             // The shell writes doubles.
             extras(2.0.into(), users(50..1000)),
             extras(3.into(), users(50..60)),
             extras(4.into(), users(0..10)),
         ];
-        db.plain_collection::<Document>("sales_extras")
-            .insert_many(documents)
-            .await
-            .unwrap();
+        insert(db, "sales_extras", documents).await;
         for arguments in [&[][..], &["--sample", "100"]] {
             assert_lengths(&analyze(db, arguments), &[3, 50, 1000]);
         }
@@ -180,19 +168,13 @@ async fn missing_arrays_are_empty_and_other_values_are_counted_apart() {
             doc! { "_id": 6, "customers": { "0": "user00" }, "has_extras": true },
             doc! { "_id": 7, "has_extras": true },
         ];
-        db.plain_collection::<Document>("sales")
-            .insert_many(documents)
-            .await
-            .unwrap();
+        insert(db, "sales", documents).await;
         let extras = [
             doc! { "book": 6, "seq": 0, "count": 2, "customers_extra": ["a", "b"] },
             doc! { "book": 7, "seq": 0, "count": 2, "customers_extra": ["a", "b"] },
             doc! { "book": 7, "seq": 1, "count": 2, "customers_extra": "a, b" },
         ];
-        db.plain_collection::<Document>("sales_extras")
-            .insert_many(extras)
-            .await
-            .unwrap();
+        insert(db, "sales_extras", extras).await;
         for arguments in [&[][..], &["--sample", "100"]] {
             let analyzed = analyze(db, arguments);
             assert_lengths(&analyzed, &[0, 0, 0, 1, 2]);
@@ -208,17 +190,11 @@ async fn long_arrays_are_analyzed_before_they_overflow() {
     testkit::run(async |db| {
         let lengths = heavy_tail(300);
         let documents = (0..).zip(&lengths).map(|(id, length)| book(id, *length));
-        let sales = db.plain_collection::<Document>("sales");
-        sales.insert_many(documents.collect::<Vec<_>>()).await.unwrap();
+        insert(db, "sales", documents).await;
         assert_lengths(&analyze(db, &[]), &lengths);
 
-        let set = doc! { "$set": { "long": true } };
-        sales.update_one(doc! { "_id": 0 }, set).await.unwrap();
-        let extras = doc! { "book": 0, "more": users(0..7) };
-        db.plain_collection::<Document>("rest")
-            .insert_one(extras)
-            .await
-            .unwrap();
+        update(db, "sales", doc! { "_id": 0 }, doc! { "$set": { "long": true } }).await;
+        insert(db, "rest", [doc! { "book": 0, "more": users(0..7) }]).await;
         let named = ["--flag", "long", "--extras", "more", "--extras-collection", "rest"];
         let analyzed = ran(on(db).args(LISTS).args(named).args(["analyze", "--json"]));
         assert_eq!(analyzed.summary()["items"], lengths.iter().sum::<usize>() + 7);

@@ -9,33 +9,16 @@ use crate::support::*;
 async fn a_flat_collection_is_planned_migrated_verified_and_migrated_back() {
     testkit::run(async |db| {
         let flat = fill(db, 3, 90).await;
-        let planned = bucket(db, &["plan", "--chunk", "30"]);
-        assert_eq!(planned.code, Some(0), "{planned:?}");
-        assert_eq!(
-            planned.out.matches("// writes: migrate a chunk").count(),
-            4,
-            "{}",
-            planned.out
-        );
-        let dry = bucket(db, &["migrate", "--dry-run", "--json"]);
-        assert_eq!((dry.code, &dry.summary()["items"]), (Some(0), &90.into()));
+        let planned = bucket(db, &["plan", "--chunk", "30"]).ok();
+        let chunks = planned.out.matches("// writes: migrate a chunk");
+        assert_eq!(chunks.count(), 4, "{}", planned.out);
+        bucket(db, &["migrate", "--dry-run", "--json"]).ends(0, json!({ "items": 90 }));
         assert!(all(db, "trades").await.is_empty() && all(db, "mongo_patterns").await.is_empty());
 
         let migrated = bucket(db, &["migrate", "--chunk", "30", "--json"]);
-        assert_eq!(migrated.code, Some(0), "{migrated:?}");
-        let summary = migrated.summary();
-        assert_eq!(
-            (&summary["keys"], &summary["items"], &summary["buckets"]),
-            (&3.into(), &90.into(), &9.into())
-        );
-        assert!(migrated.err.contains("of 90 items"), "{}", migrated.err);
-        let verified = bucket(db, &["verify"]);
-        assert_eq!(verified.code, Some(0), "{verified:?}");
-        assert!(
-            verified.out.contains("bucket verify") && verified.out.contains(": ok"),
-            "{}",
-            verified.out
-        );
+        migrated.ends(0, json!({ "keys": 3, "items": 90, "buckets": 9 }));
+        migrated.says(0, "of 90 items");
+        bucket(db, &["verify"]).ok().shows(["bucket verify", ": ok"]);
 
         db.plain_collection::<Document>("flat").drop().await.unwrap();
         let back = bucket(db, &["migrate", "--back", "--quiet"]);
@@ -52,14 +35,9 @@ async fn a_view_has_a_document_for_each_item() {
     testkit::run(async |db| {
         refused(&bucket(db, &["view", "all_trades"]), "trades");
         fill(db, 3, 90).await;
-        assert_eq!(bucket(db, &["migrate"]).code, Some(0));
+        bucket(db, &["migrate"]).ok();
         for _ in 0..2 {
-            let created = bucket(db, &["view", "all_trades", "--json"]);
-            assert_eq!(
-                (created.code, &created.summary()["view"]),
-                (Some(0), &"all_trades".into()),
-                "{created:?}"
-            );
+            bucket(db, &["view", "all_trades", "--json"]).ends(0, json!({ "view": "all_trades" }));
         }
         assert_eq!(all(db, "all_trades").await.len(), 90);
         refused(&bucket(db, &["view", "flat"]), "choose another name");
@@ -73,16 +51,13 @@ async fn damage_is_found_printed_and_repaired() {
     testkit::run(async |db| {
         let items = vec![doc! { "n": 1, "date": mongodb::bson::DateTime::from_millis(SECOND * 1000) }; 3];
         let bucket_of = |key: i32, count: i32| doc! { "_id": format!("{key}_{SECOND}"), "customerId": key, "count": count, "history": &items };
-        let trades = db.plain_collection::<Document>("trades");
-        trades.insert_many([bucket_of(1, 3), bucket_of(2, 7)]).await.unwrap();
+        insert(db, "trades", [bucket_of(1, 3), bucket_of(2, 7)]).await;
 
         let found = bucket(db, &["verify", "--json"]);
-        assert_eq!(found.code, Some(1), "{found:?}");
-        let lines = found.json();
-        assert_eq!(lines.len(), 2);
-        assert_eq!((&lines[0]["type"], &lines[0]["problem"]), (&"finding".into(), &"Count".into()));
-        assert_eq!((&lines[0]["_id"], &lines[0]["related_id"]), (&format!("2_{SECOND}").into(), &2.into()));
-        assert_eq!(found.summary()["findings"], 1);
+        assert_eq!(found.json().len(), 2);
+        let id = format!("2_{SECOND}");
+        found.begins(1, json!({ "type": "finding", "problem": "Count", "_id": id, "related_id": 2 }));
+        found.ends(1, json!({ "findings": 1 }));
         let shown = bucket(db, &["verify"]);
         let line = format!("trades \"2_{SECOND}\": the count is not 3, the number of items: repair it");
         assert!(shown.out.lines().any(|shown| shown == line), "{}", shown.out);
@@ -91,15 +66,10 @@ async fn damage_is_found_printed_and_repaired() {
         let dry = bucket(db, &["repair", "--dry-run"]);
         assert_eq!(dry.code, Some(1), "{dry:?}");
         assert_eq!(all(db, "trades").await, before);
-        assert!(
-            dry.out.contains("would write 1 document, and delete 0"),
-            "{}",
-            dry.out
-        );
-        assert_eq!(bucket(db, &["indexes", "--create"]).code, Some(0));
-        let repaired = bucket(db, &["repair", "--json"]);
-        assert_eq!((repaired.code, &repaired.summary()["repaired"]), (Some(0), &1.into()), "{repaired:?}");
-        assert_eq!(bucket(db, &["verify"]).code, Some(0));
+        dry.shows(["would write 1 document, and delete 0"]);
+        bucket(db, &["indexes", "--create"]).ok();
+        bucket(db, &["repair", "--json"]).ends(0, json!({ "repaired": 1 }));
+        bucket(db, &["verify"]).ok();
         assert_eq!(all(db, "trades").await[1].get_i32("count").unwrap(), 3);
     })
     .await;
@@ -110,18 +80,9 @@ async fn indexes_are_shown_and_created() {
     testkit::run(async |db| {
         let shown = bucket(db, &["indexes"]);
         assert_eq!(shown.code, Some(1), "{shown:?}");
-        assert!(
-            shown.out.contains("// missing") && shown.out.contains("createIndexes: \"trades\""),
-            "{}",
-            shown.out
-        );
-        let created = bucket(db, &["indexes", "--create", "--json"]);
-        assert_eq!(
-            (created.code, &created.summary()["created"]),
-            (Some(0), &1.into()),
-            "{created:?}"
-        );
-        assert_eq!(bucket(db, &["indexes"]).code, Some(0));
+        shown.shows(["// missing", "createIndexes: \"trades\""]);
+        bucket(db, &["indexes", "--create", "--json"]).ends(0, json!({ "created": 1 }));
+        bucket(db, &["indexes"]).ok();
     })
     .await;
 }
@@ -131,12 +92,9 @@ async fn options_override_the_profile() {
     testkit::run(async |db| {
         fill(db, 3, 60).await;
         let folder = tempfile::tempdir().unwrap();
-        let mut init = on(db);
-        let init = ran(init.current_dir(folder.path()).args(["init", "flat"]));
-        assert_eq!(init.code, Some(0), "{init:?}");
-        let again = ran(on(db).current_dir(folder.path()).args(["init", "flat"]));
-        assert_eq!(again.code, Some(2), "{again:?}");
-        assert!(again.err.contains("--force"), "{}", again.err);
+        let init = || ran(on(db).current_dir(folder.path()).args(["init", "flat"]));
+        init().ok();
+        init().says(2, "--force");
 
         let short = |arguments: &[&str]| {
             let mut short = program();
@@ -147,19 +105,9 @@ async fn options_override_the_profile() {
                 .args(arguments);
             ran(&mut short)
         };
-        let migrated = short(&["migrate", "--json"]);
-        assert_eq!(
-            (migrated.code, &migrated.summary()["buckets"]),
-            (Some(0), &6.into()),
-            "{migrated:?}"
-        );
+        short(&["migrate", "--json"]).ends(0, json!({ "buckets": 6 }));
         assert_eq!(all(db, "flat_buckets").await.len(), 6);
-        let migrated = short(&["migrate", "--json", "--page-size", "20", "--collection", "other"]);
-        assert_eq!(
-            (migrated.code, &migrated.summary()["buckets"]),
-            (Some(0), &3.into()),
-            "{migrated:?}"
-        );
+        short(&["migrate", "--json", "--page-size", "20", "--collection", "other"]).ends(0, json!({ "buckets": 3 }));
     })
     .await;
 }
@@ -169,57 +117,35 @@ async fn figures_are_migrated_verified_and_computed_again() {
     testkit::run(async |db| {
         fill(db, 3, 90).await;
         let figures = ["--sum", "n", "--max", "n", "--first-and-last"];
-        let refused = bucket(db, &["plan", "--sum", "a.b"]);
-        assert_eq!(refused.code, Some(2), "{refused:?}");
-        assert!(refused.err.contains("--sum"), "{}", refused.err);
-        let migrated = bucket(db, &[&["migrate"][..], &figures].concat());
-        assert_eq!(migrated.code, Some(0), "{migrated:?}");
+        bucket(db, &["plan", "--sum", "a.b"]).says(2, "--sum");
+        bucket(db, &[&["migrate"][..], &figures].concat()).ok();
         let first = all(db, "trades").await.remove(0);
         let figures_of = |bucket: &Document| {
-            bucket
-                .get_document("figures")
-                .unwrap()
-                .get_document("n")
-                .unwrap()
-                .clone()
+            let figures = bucket.get_document("figures").unwrap();
+            figures.get_document("n").unwrap().clone()
         };
         assert_eq!(figures_of(&first), doc! { "count": 10, "max": 27_i64, "sum": 135_i64 });
 
         // The catalog has the settings.
-        assert_eq!(bucket(db, &["verify"]).code, Some(0));
+        bucket(db, &["verify"]).ok();
         let trades = db.plain_collection::<Document>("trades");
         let wrong = doc! { "$set": { "figures.n.sum": 1 } };
         trades
             .update_one(doc! { "_id": first.get_str("_id").unwrap() }, wrong)
             .await
             .unwrap();
-        let found = bucket(db, &["verify", "--json"]);
-        assert_eq!(
-            (found.code, &found.json()[0]["problem"]),
-            (Some(1), &"Figures".into()),
-            "{found:?}"
-        );
-        let written = bucket(db, &["figures", "--json"]);
-        assert_eq!(
-            (written.code, &written.summary()["buckets_written"]),
-            (Some(0), &1.into()),
-            "{written:?}"
-        );
-        assert_eq!(bucket(db, &["verify"]).code, Some(0));
+        bucket(db, &["verify", "--json"]).begins(1, json!({ "problem": "Figures" }));
+        bucket(db, &["figures", "--json"]).ends(0, json!({ "buckets_written": 1 }));
+        bucket(db, &["verify"]).ok();
 
         // Other figures.
-        let written = bucket(db, &["figures", "--min", "n", "--json"]);
-        assert_eq!(
-            (written.code, &written.summary()["buckets_written"]),
-            (Some(0), &9.into()),
-            "{written:?}"
-        );
+        bucket(db, &["figures", "--min", "n", "--json"]).ends(0, json!({ "buckets_written": 9 }));
         let first = all(db, "trades").await.remove(0);
         assert_eq!(
             figures_of(&first),
             doc! { "count": 10, "max": 27_i64, "min": 0_i64, "sum": 135_i64 }
         );
-        assert_eq!(bucket(db, &["verify"]).code, Some(0));
+        bucket(db, &["verify"]).ok();
     })
     .await;
 }
@@ -228,36 +154,24 @@ async fn figures_are_migrated_verified_and_computed_again() {
 async fn windows_are_migrated_verified_and_refused() {
     testkit::run(async |db| {
         fill(db, 3, 90).await;
-        let refused = bucket(db, &["plan", "--window-seconds", "7"]);
-        assert_eq!(refused.code, Some(2), "{refused:?}");
-        assert!(refused.err.contains("windows"), "{}", refused.err);
+        bucket(db, &["plan", "--window-seconds", "7"]).says(2, "windows");
         let windows = ["migrate", "--window-seconds", "60", "--window-field", "minute"];
-        let migrated = bucket(db, &windows);
-        assert_eq!(migrated.code, Some(0), "{migrated:?}");
+        bucket(db, &windows).ok();
         for trades in all(db, "trades").await {
             let start = trades.get_datetime("minute").unwrap().timestamp_millis();
             assert_eq!(start % 60_000, 0, "{trades}");
         }
 
         // The catalog has the windows.
-        assert_eq!(bucket(db, &["verify"]).code, Some(0));
+        bucket(db, &["verify"]).ok();
         let other = bucket(db, &["verify", "--window-seconds", "3600"]);
         assert!(other.err.contains("`window`"), "{other:?}");
-        let found = ran(on(db).args(["init", "trades", "--out", "-"]));
-        assert!(
-            found.out.contains("window_seconds = 60") && found.out.contains("window_field = \"minute\""),
-            "{found:?}"
-        );
+        let windows = ["window_seconds = 60", "window_field = \"minute\""];
+        profile(db, "trades").shows(windows);
         // So has the index.
-        db.plain_collection::<Document>("mongo_patterns")
-            .delete_many(doc! {})
-            .await
-            .unwrap();
-        let found = ran(on(db).args(["init", "trades", "--out", "-"]));
-        assert!(
-            found.out.contains("window_seconds = 60") && found.out.contains("window_field = \"minute\""),
-            "{found:?}"
-        );
+        let catalog = db.plain_collection::<Document>("mongo_patterns");
+        catalog.delete_many(doc! {}).await.unwrap();
+        profile(db, "trades").shows(windows);
     })
     .await;
 }
@@ -265,15 +179,11 @@ async fn windows_are_migrated_verified_and_refused() {
 #[tokio::test]
 async fn times_in_seconds_are_migrated_as_dates() {
     testkit::run(async |db| {
-        let flat = db.plain_collection::<Document>("flat");
         let documents = (0..25).map(|n| doc! { "customerId": n % 2, "date": 1_698_335_223 + n });
-        flat.insert_many(documents).await.unwrap();
-        let refused = bucket(db, &["migrate", "--no-index"]);
-        assert_eq!(refused.code, Some(1), "{refused:?}");
-        assert!(refused.err.contains("time format"), "{}", refused.err);
-        let migrated = bucket(db, &["migrate", "--no-index", "--time-format", "epoch-seconds"]);
-        assert_eq!(migrated.code, Some(0), "{migrated:?}");
-        assert_eq!(bucket(db, &["verify"]).code, Some(0));
+        insert(db, "flat", documents).await;
+        bucket(db, &["migrate", "--no-index"]).says(1, "time format");
+        bucket(db, &["migrate", "--no-index", "--time-format", "epoch-seconds"]).ok();
+        bucket(db, &["verify"]).ok();
     })
     .await;
 }
@@ -287,9 +197,8 @@ async fn a_flat_collection_with_uuids_of_the_legacy_subtype_is_refused_with_what
             subtype,
             bytes: vec![0; 16],
         };
-        let flat = db.plain_collection::<Document>("flat");
         let date = mongodb::bson::DateTime::from_millis(1_698_335_223_000);
-        flat.insert_one(doc! { "customerId": key, "date": date }).await.unwrap();
+        insert(db, "flat", [doc! { "customerId": key, "date": date }]).await;
         let settings = BUCKETS.iter().take_while(|option| **option != "--key-type");
         let refused = ran(on(db).arg("bucket").args(settings).arg("migrate"));
         assert_eq!(refused.code, Some(2), "{refused:?}");

@@ -17,15 +17,11 @@ async fn contents(db: &TestDatabase) -> Vec<Vec<Document>> {
 /// Drugs with reviews, some of which are in overflow documents, as another program names them.
 async fn drugs(db: &TestDatabase) {
     let drug = |id: String, more: bool| doc! { "_id": id, "reviews": (0..if more { 6 } else { 2 }).collect::<Vec<i32>>(), "more": more };
-    let drugs = (0..60).map(|n| drug(format!("drug{n}"), n % 6 == 0));
-    db.plain_collection::<Document>("drug")
-        .insert_many(drugs)
-        .await
-        .unwrap();
-    let overflow = (0..10)
+    let drugs = (0..30).map(|n| drug(format!("drug{n}"), n % 6 == 0));
+    insert(db, "drug", drugs).await;
+    let overflow = (0..5)
         .map(|n| doc! { "drug": format!("drug{}", n * 6), "seq": 0, "n": 4, "further": (0..4).collect::<Vec<i32>>() });
-    let overflowing = db.plain_collection::<Document>("drug_more");
-    overflowing.insert_many(overflow).await.unwrap();
+    insert(db, "drug_more", overflow).await;
 }
 
 const DRUGS: [&str; 18] = [
@@ -58,21 +54,18 @@ fn outlier(db: &TestDatabase, arguments: &[&str]) -> Ran {
 async fn a_wrong_name_of_a_collection_is_answered_by_those_of_the_catalog() {
     testkit::run(async |db| {
         for name in ["trades", "visits"] {
-            let create = ["--collection", name, "indexes", "--create"];
-            assert_eq!(bucket(db, &create).code, Some(0));
+            bucket(db, &["--collection", name, "indexes", "--create"]).ok();
         }
         drugs(db).await;
-        assert_eq!(outlier(db, &["indexes", "--create"]).code, Some(0));
+        outlier(db, &["indexes", "--create"]).ok();
         let names = "no bucket of that name in the catalog: trades, visits; ";
         let verify = |collection: &str| ran(on(db).args(["bucket", "--collection", collection, "verify"]));
         refused(&verify("trade"), &format!("{names}--key is missing"));
         refused(&verify("drug"), &format!("{names}--key is missing"));
-        refused(
-            &bucket(db, &["--collection", "trade", "verify"]),
-            &format!("{names}there is no collection"),
-        );
+        let trade = bucket(db, &["--collection", "trade", "verify"]);
+        refused(&trade, &format!("{names}there is no collection"));
         // The catalog has the type of the keys too, which no document shows.
-        assert_eq!(verify("trades").code, Some(0), "{:?}", verify("trades"));
+        verify("trades").ok();
         let array = ran(on(db).args(["outlier", "--collection", "drugs", "verify"]));
         refused(
             &array,
@@ -87,50 +80,38 @@ async fn a_wrong_name_of_a_collection_is_answered_by_those_of_the_catalog() {
 async fn the_type_of_the_keys_is_that_of_the_catalog() {
     testkit::run(async |db| {
         fill(db, 4, 40).await;
-        assert_eq!(bucket(db, &["migrate"]).code, Some(0));
+        bucket(db, &["migrate"]).ok();
         let settings = BUCKETS.iter().take_while(|option| **option != "--key-type");
         let settings: Vec<&str> = settings.copied().collect();
         let run = |options: &[&str]| ran(on(db).arg("bucket").args(&settings).args(options));
         let key_type = async || {
-            let entries = all(db, "mongo_patterns").await;
-            let entry = entries
-                .iter()
-                .find(|entry| entry.contains_key("settings") && entry.contains_key("format"));
-            entry
-                .unwrap()
-                .get_document("settings")
-                .unwrap()
-                .get_str("key_type")
-                .ok()
-                .map(str::to_owned)
+            let mut entries = all(db, "mongo_patterns").await;
+            entries.retain(|entry| entry.contains_key("settings") && entry.contains_key("format"));
+            let settings = entries[0].get_document("settings").unwrap();
+            settings.get_str("key_type").ok().map(str::to_owned)
         };
         assert_eq!(key_type().await.as_deref(), Some("int"));
         refused(&run(&["--key-type", "string", "verify"]), "`key_type`");
-        let profile = run_init(db);
-        assert!(profile.contains("key_type = \"int\""), "{profile}");
+        profile(db, "trades").shows(["key_type = \"int\""]);
 
         let catalog = db.plain_collection::<Document>("mongo_patterns");
         let unset = doc! { "$unset": { "settings.key_type": "" } };
         catalog.update_one(doc! { "_id.kind": "bucket" }, unset).await.unwrap();
-        assert_eq!(run(&["verify"]).code, Some(0));
+        run(&["verify"]).ok();
         assert_eq!(key_type().await, None);
-        assert_eq!(run(&["indexes", "--create"]).code, Some(0));
+        run(&["indexes", "--create"]).ok();
         assert_eq!(key_type().await.as_deref(), Some("int"));
     })
     .await;
 }
 
-fn run_init(db: &TestDatabase) -> String {
-    ran(on(db).args(["init", "trades", "--out", "-"])).out
-}
-
 #[tokio::test]
 async fn settings_that_contradict_the_catalog_are_refused() {
     testkit::run(async |db| {
-        fill(db, 60, 1200).await;
-        assert_eq!(bucket(db, &["migrate", "--page-size", "5"]).code, Some(0));
+        fill(db, 6, 60).await;
+        bucket(db, &["migrate", "--page-size", "5"]).ok();
         drugs(db).await;
-        assert_eq!(outlier(db, &["indexes", "--create"]).code, Some(0));
+        outlier(db, &["indexes", "--create"]).ok();
         let before = contents(db).await;
         for verb in [
             ["verify", "--json"],
@@ -138,14 +119,8 @@ async fn settings_that_contradict_the_catalog_are_refused() {
             ["repair", "--dry-run"],
             ["indexes", "--create"],
         ] {
-            refused(
-                &bucket(db, &[&["--key", "customerID", "--page-size", "5"], &verb[..]].concat()),
-                "`key`",
-            );
-            refused(
-                &bucket(db, &[&["--page-size", "100"], &verb[..]].concat()),
-                "`page_size`",
-            );
+            bucket(db, &[&["--key", "customerID", "--page-size", "5"], &verb[..]].concat()).says(2, "`key`");
+            bucket(db, &[&["--page-size", "100"], &verb[..]].concat()).says(2, "`page_size`");
         }
         refused(&bucket(db, &["migrate", "--page-size", "50"]), "`page_size`");
         for (option, value, setting) in [
@@ -159,19 +134,12 @@ async fn settings_that_contradict_the_catalog_are_refused() {
         }
         assert_eq!(contents(db).await, before);
 
-        let renamed = bucket(
+        let renamed = ["--page-size", "5", "--time", "day"];
+        bucket(
             db,
-            &[
-                "indexes",
-                "--create",
-                "--replace-settings",
-                "--page-size",
-                "5",
-                "--time",
-                "day",
-            ],
-        );
-        assert_eq!(renamed.code, Some(0), "{renamed:?}");
+            &[&["indexes", "--create", "--replace-settings"], &renamed[..]].concat(),
+        )
+        .ok();
         refused(&bucket(db, &["verify", "--page-size", "5"]), "`time`");
     })
     .await;
@@ -180,8 +148,8 @@ async fn settings_that_contradict_the_catalog_are_refused() {
 #[tokio::test]
 async fn what_rewrites_documents_needs_settings_in_the_catalog() {
     testkit::run(async |db| {
-        fill(db, 60, 1200).await;
-        assert_eq!(bucket(db, &["migrate", "--page-size", "5"]).code, Some(0));
+        fill(db, 6, 60).await;
+        bucket(db, &["migrate", "--page-size", "5"]).ok();
         drugs(db).await;
         db.plain_collection::<Document>("mongo_patterns").drop().await.unwrap();
         let before = contents(db).await;
@@ -194,36 +162,15 @@ async fn what_rewrites_documents_needs_settings_in_the_catalog() {
         refused(&outlier(db, &["repair", "--threshold", "1"]), no_entry);
         refused(&outlier(db, &["repair", "--delete-orphans"]), no_entry);
         refused(&outlier(db, &["migrate", "--flag", "has_extras"]), "`has_extras`");
-        refused(
-            &bucket(db, &["indexes", "--create", "--page-size", "5", "--key", "customerID"]),
-            "`customerID`",
-        );
-        refused(
-            &bucket(db, &["indexes", "--create", "--page-size", "100"]),
-            "customerId_1_count_lt_5",
-        );
-        refused(
-            &outlier(db, &["indexes", "--create", "--extras-collection", "nosuch"]),
-            "nosuch",
-        );
-        refused(
-            &outlier(db, &["indexes", "--create", "--parent", "parent_id"]),
-            "`parent_id`",
-        );
-        let low = outlier(db, &["repair", "--threshold", "1", "--dry-run"]);
-        assert_eq!(
-            (low.code, &low.summary()["to_repair"]),
-            (Some(1), &60.into()),
-            "{low:?}"
-        );
+        let create = |settings: &[&'static str]| [&["indexes", "--create"], settings].concat();
+        bucket(db, &create(&["--page-size", "5", "--key", "customerID"])).says(2, "`customerID`");
+        bucket(db, &create(&["--page-size", "100"])).says(2, "customerId_1_count_lt_5");
+        outlier(db, &create(&["--extras-collection", "nosuch"])).says(2, "nosuch");
+        outlier(db, &create(&["--parent", "parent_id"])).says(2, "`parent_id`");
+        outlier(db, &["repair", "--threshold", "1", "--dry-run"]).ends(1, json!({ "to_repair": 30 }));
         assert_eq!(contents(db).await, before);
-        assert_eq!(outlier(db, &["indexes", "--create", "--threshold", "1"]).code, Some(0));
-        let repaired = outlier(db, &["repair", "--threshold", "1"]);
-        assert_eq!(
-            (repaired.code, &repaired.summary()["repaired"]),
-            (Some(0), &60.into()),
-            "{repaired:?}"
-        );
+        outlier(db, &create(&["--threshold", "1"])).ok();
+        outlier(db, &["repair", "--threshold", "1"]).ends(0, json!({ "repaired": 30 }));
     })
     .await;
 }
@@ -233,18 +180,14 @@ async fn orphans_are_deleted_with_the_catalog() {
     testkit::run(async |db| {
         drugs(db).await;
         let orphans = (0..7).map(|n| doc! { "drug": format!("gone{n}"), "seq": 0, "n": 1, "further": [1] });
-        let overflowing = db.plain_collection::<Document>("drug_more");
-        overflowing.insert_many(orphans).await.unwrap();
-        refused(
-            &outlier(db, &["repair", "--delete-orphans"]),
-            "has no entry in the catalog",
-        );
-        assert_eq!(all(db, "drug_more").await.len(), 17);
-        assert_eq!(outlier(db, &["indexes", "--create"]).code, Some(0));
+        insert(db, "drug_more", orphans).await;
+        outlier(db, &["repair", "--delete-orphans"]).says(2, "has no entry in the catalog");
+        assert_eq!(all(db, "drug_more").await.len(), 12);
+        outlier(db, &["indexes", "--create"]).ok();
         assert_eq!(outlier(db, &["repair"]).code, Some(1));
-        assert_eq!(all(db, "drug_more").await.len(), 17);
-        assert_eq!(outlier(db, &["repair", "--delete-orphans"]).code, Some(0));
-        assert_eq!(all(db, "drug_more").await.len(), 10);
+        assert_eq!(all(db, "drug_more").await.len(), 12);
+        outlier(db, &["repair", "--delete-orphans"]).ok();
+        assert_eq!(all(db, "drug_more").await.len(), 5);
     })
     .await;
 }
@@ -253,26 +196,19 @@ async fn orphans_are_deleted_with_the_catalog() {
 async fn init_reads_the_catalog_indexes_and_overflow_documents() {
     testkit::run(async |db| {
         drugs(db).await;
-        let init = |collection: &str| ran(on(db).args(["init", collection, "--out", "-"])).out;
-        let guessed = init("drug");
-        for line in [
+        profile(db, "drug").shows([
             "extras_collection = \"drug_more\"",
             "parent = \"drug\"",
             "extras = \"further\"",
             "count = \"n\"",
             "flag = \"more\"",
             "threshold = 6",
-        ] {
-            assert!(guessed.contains(line), "{line}: {guessed}");
-        }
+        ]);
         let buckets = (0..3).map(|n| {
             let items: Vec<Document> = (0..4).map(|n| doc! { "n": n }).collect();
             doc! { "_id": format!("{n}_{SECOND}"), "customerId": n, "year": 2013, "size": 4, "history": items }
         });
-        db.plain_collection::<Document>("trades")
-            .insert_many(buckets)
-            .await
-            .unwrap();
+        insert(db, "trades", buckets).await;
         let below = mongodb::options::IndexOptions::builder()
             .name("customerId_1_size_lt_50".to_owned())
             .unique(true)
@@ -285,23 +221,17 @@ async fn init_reads_the_catalog_indexes_and_overflow_documents() {
             .create_index(index)
             .await
             .unwrap();
-        let guessed = init("trades");
-        for line in ["key = \"customerId\"", "count = \"size\"", "page_size = 50"] {
-            assert!(guessed.contains(line), "{line}: {guessed}");
-        }
+        profile(db, "trades").shows(["key = \"customerId\"", "count = \"size\"", "page_size = 50"]);
 
-        assert_eq!(outlier(db, &["indexes", "--create", "--cap", "70"]).code, Some(0));
+        outlier(db, &["indexes", "--create", "--cap", "70"]).ok();
         for collection in ["drug", "drug_more"] {
-            let stored = init(collection);
-            assert!(stored.contains("settings are those of the catalog"), "{stored}");
-            for line in [
+            profile(db, collection).shows([
+                "settings are those of the catalog",
                 "collection = \"drug\"",
                 "extras_collection = \"drug_more\"",
                 "cap = 70",
                 "parent = \"drug\"",
-            ] {
-                assert!(stored.contains(line), "{line}: {stored}");
-            }
+            ]);
         }
     })
     .await;
@@ -310,64 +240,50 @@ async fn init_reads_the_catalog_indexes_and_overflow_documents() {
 #[tokio::test]
 async fn a_migration_of_several_chunks_needs_an_index() {
     testkit::run(async |db| {
-        fill(db, 6, 1200).await;
+        fill(db, 6, 120).await;
         db.plain_collection::<Document>("flat").drop_indexes().await.unwrap();
-        refused(&bucket(db, &["migrate", "--chunk", "200"]), "--create-index");
+        refused(&bucket(db, &["migrate", "--chunk", "20"]), "--create-index");
         assert!(all(db, "trades").await.is_empty());
-        let migrated = bucket(db, &["migrate", "--chunk", "200", "--create-index", "--json"]);
-        assert_eq!(
-            (migrated.code, &migrated.summary()["items"]),
-            (Some(0), &1200.into()),
-            "{migrated:?}"
-        );
+        bucket(db, &["migrate", "--chunk", "20", "--create-index", "--json"]).ends(0, json!({ "items": 120 }));
     })
     .await;
+}
+
+/// Runs a command whose settings are those of the catalog.
+fn of_catalog(db: &TestDatabase, arguments: &[&str]) -> Ran {
+    ran(on(db).args(["bucket", "--collection", "trades"]).args(arguments))
 }
 
 #[tokio::test]
 async fn settings_that_are_not_given_are_those_of_the_catalog() {
     testkit::run(async |db| {
         fill(db, 6, 300).await;
-        assert_eq!(bucket(db, &["migrate", "--page-size", "5"]).code, Some(0));
-        let short = |arguments: &[&str]| ran(on(db).args(["bucket", "--collection", "trades"]).args(arguments));
-        let verified = short(&["verify", "--json"]);
-        assert_eq!(verified.code, Some(0), "{verified:?}");
-        refused(&short(&["verify", "--items", "trades"]), "`items`");
-
-        let resized = short(&["resize", "--page-size", "20", "--from", "10"]);
-        refused(&resized, "`page_size`");
+        bucket(db, &["migrate", "--page-size", "5"]).ok();
+        let short = |arguments: &[&str]| of_catalog(db, arguments);
+        short(&["verify", "--json"]).ok();
+        short(&["verify", "--items", "trades"]).says(2, "`items`");
+        short(&["resize", "--page-size", "20", "--from", "10"]).says(2, "`page_size`");
         let before = all(db, "trades").await;
-        let resize = ["resize", "--page-size", "20", "--json", "--from", "5", "--rate", "100"];
+        let resize = ["resize", "--page-size", "20", "--json", "--from", "5", "--rate", "1000"];
         let planned = short(&[&resize[..], &["--dry-run"]].concat());
         assert_eq!(all(db, "trades").await, before);
         let resized = short(&resize);
         for found in [&planned, &resized] {
-            let summary = found.summary();
-            assert_eq!((found.code, &summary["keys"]), (Some(0), &6.into()), "{found:?}");
-            assert!(
-                summary["buckets"].as_u64() > Some(0) && summary["items"].is_null(),
-                "{summary}"
-            );
-            assert!(summary["commands"].is_null(), "{summary}");
+            found.ends(0, json!({ "keys": 6, "items": null, "commands": null }));
+            assert!(found.summary()["buckets"].as_u64() > Some(0), "{found:?}");
         }
         // A line for each pause of the log, and not for each bucket.
         assert!(resized.err.lines().count() <= 5, "{}", resized.err);
         assert_eq!(all(db, "trades").await.len(), 6 * 3);
-        assert_eq!(short(&["verify"]).code, Some(0));
+        short(&["verify"]).ok();
 
         let trades = db.plain_collection::<Document>("trades");
         trades
             .update_one(doc! { "customerId": 4, "count": 10 }, doc! { "$set": { "count": 12 } })
             .await
             .unwrap();
-        let found = short(&["verify", "--json"]);
-        assert_eq!(
-            (found.code, &found.json()[0]["related_id"]),
-            (Some(1), &4.into()),
-            "{found:?}"
-        );
-        let repaired = short(&["repair"]);
-        assert!(repaired.out.contains("wrote 1 document, and deleted 0"), "{repaired:?}");
+        short(&["verify", "--json"]).begins(1, json!({ "related_id": 4 }));
+        short(&["repair"]).shows(["wrote 1 document, and deleted 0"]);
     })
     .await;
 }
@@ -376,18 +292,13 @@ async fn settings_that_are_not_given_are_those_of_the_catalog() {
 async fn a_bound_of_bytes_is_introduced_and_changed() {
     testkit::run(async |db| {
         fill(db, 6, 300).await;
-        assert_eq!(bucket(db, &["migrate", "--page-size", "20"]).code, Some(0));
-        let short = |arguments: &[&str]| ran(on(db).args(["bucket", "--collection", "trades"]).args(arguments));
+        bucket(db, &["migrate", "--page-size", "20"]).ok();
         // The old bound is that of the catalog, and other commands have the new one.
         for bound in ["400", "200"] {
-            let resized = short(&["resize", "--max-bucket-bytes", bound, "--json"]);
-            assert_eq!(resized.code, Some(0), "{resized:?}");
-            assert_eq!(short(&["verify"]).code, Some(0));
-            let largest = all(db, "trades")
-                .await
-                .iter()
-                .map(|bucket| bucket.get_i32("bytes").unwrap())
-                .max();
+            of_catalog(db, &["resize", "--max-bucket-bytes", bound, "--json"]).ok();
+            of_catalog(db, &["verify"]).ok();
+            let trades = all(db, "trades").await;
+            let largest = trades.iter().map(|bucket| bucket.get_i32("bytes").unwrap()).max();
             assert_eq!(largest.unwrap().to_string(), bound);
         }
     })
@@ -397,8 +308,7 @@ async fn a_bound_of_bytes_is_introduced_and_changed() {
 #[test]
 fn an_invalid_command_is_an_object_with_json() {
     let invalid = ran(program().args(["--json", "bucket", "--page-size", "many", "verify"]));
-    assert_eq!(invalid.code, Some(2));
+    invalid.begins(2, json!({ "type": "error", "exit_code": 2 }));
     let error = invalid.json().remove(0);
-    assert_eq!((&error["type"], &error["exit_code"]), (&"error".into(), &2.into()));
     assert!(error["text"].as_str().unwrap().contains("--page-size"), "{error}");
 }

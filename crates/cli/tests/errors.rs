@@ -1,7 +1,7 @@
 //! Errors name the cause and what to do, and contain no user values.
 
 use mongo_patterns_testkit as testkit;
-use mongodb::bson::{DateTime, Document, doc};
+use mongodb::bson::{DateTime, doc};
 
 use crate::reference::reference;
 use crate::support::*;
@@ -28,15 +28,11 @@ async fn the_error_for_a_missing_setting_names_its_option_and_its_profile_key() 
             ),
         ] {
             let ran = ran(on(db).args(&arguments));
-            assert_eq!(ran.code, Some(2), "{ran:?}");
-            assert!(ran.err.contains(option) && ran.err.contains("missing"), "{}", ran.err);
+            ran.says(2, option);
+            ran.says(2, "missing");
         }
-        let unknown = ran(on(db).args(["bucket", "verify", "--pagesize", "7"]));
-        assert_eq!(unknown.code, Some(2));
-        assert!(unknown.err.contains("--page-size"), "{}", unknown.err);
-        let refused = bucket(db, &["verify", "--page-size", "0"]);
-        assert_eq!(refused.code, Some(2));
-        assert!(refused.err.contains("page size"), "{}", refused.err);
+        ran(on(db).args(["bucket", "verify", "--pagesize", "7"])).says(2, "--page-size");
+        bucket(db, &["verify", "--page-size", "0"]).says(2, "page size");
     })
     .await;
 }
@@ -75,17 +71,11 @@ async fn the_error_for_an_invalid_name_names_its_option() {
             ),
             (vec!["bucket", "--key", "a.b", "verify"], "--key: "),
         ] {
-            let ran = ran(on(db).args(&arguments));
-            assert_eq!(ran.code, Some(2), "{ran:?}");
-            assert!(ran.err.contains(text), "{text} {}", ran.err);
+            ran(on(db).args(&arguments)).says(2, text);
         }
         let impossible = ran(on(db).args(["--db", "a b", "init", "a"]));
-        assert_eq!(impossible.code, Some(3), "{impossible:?}");
-        assert!(
-            impossible.err.contains("a b.a: ") && impossible.err.contains("--db"),
-            "{}",
-            impossible.err
-        );
+        impossible.says(3, "a b.a: ");
+        impossible.says(3, "--db");
     })
     .await;
 }
@@ -102,13 +92,7 @@ async fn a_missing_collection_is_an_error() {
             vec!["migrate", "--back"],
             vec!["plan"],
         ] {
-            let ran = bucket(db, &arguments);
-            assert_eq!(ran.code, Some(2), "{ran:?}");
-            assert!(
-                ran.err.contains(&format!("no collection {}.", db.database().name())),
-                "{}",
-                ran.err
-            );
+            bucket(db, &arguments).says(2, &format!("no collection {}.", db.database().name()));
         }
         for arguments in [
             vec!["verify"],
@@ -117,8 +101,7 @@ async fn a_missing_collection_is_an_error() {
             vec!["plan", "--from", "collection"],
             vec!["migrate", "--from", "embedded"],
         ] {
-            let ran = ran(on(db).arg("subset").args(REVIEWS).args(arguments));
-            assert!(ran.code == Some(2) && ran.err.contains("no collection"), "{ran:?}");
+            ran(on(db).arg("subset").args(REVIEWS).args(arguments)).says(2, "no collection");
         }
         let lists = ["outlier", "--collection", "sales", "--array", "a", "verify"];
         assert_eq!(ran(on(db).args(lists)).code, Some(2));
@@ -132,8 +115,7 @@ async fn a_missing_collection_is_an_error() {
             vec!["migrate", "--back"],
             vec!["sweep"],
         ] {
-            let ran = reference(db, &arguments);
-            assert!(ran.code == Some(2) && ran.err.contains("no collection"), "{ran:?}");
+            reference(db, &arguments).says(2, "no collection");
         }
     })
     .await;
@@ -145,12 +127,9 @@ async fn the_error_for_an_invalid_profile_names_file_and_line() {
         let folder = tempfile::tempdir().unwrap();
         let profile = write(folder.path(), "p.toml", "database = \"x\"\n[bucket]\npagesize = 3\n");
         let ran = ran(on(db).args(["--profile", &profile, "bucket", "verify"]));
-        assert_eq!(ran.code, Some(2));
-        assert!(
-            ran.err.contains(&profile) && ran.err.contains("pagesize") && ran.err.contains("line 3"),
-            "{}",
-            ran.err
-        );
+        for text in [profile.as_str(), "pagesize", "line 3"] {
+            ran.says(2, text);
+        }
     })
     .await;
 }
@@ -160,17 +139,10 @@ async fn the_document_at_fault_is_in_the_output_and_not_in_the_error() {
     testkit::run(async |db| {
         let good = doc! { "_id": "good", "customerId": 1, "date": DateTime::now() };
         let bad = doc! { "_id": "secret-17", "customerId": 1, "date": "yesterday" };
-        db.plain_collection::<Document>("flat")
-            .insert_many([good, bad])
-            .await
-            .unwrap();
+        insert(db, "flat", [good, bad]).await;
         let ran = bucket(db, &["migrate", "--json"]);
-        assert_eq!(ran.code, Some(1), "{ran:?}");
-        assert!(
-            ran.err.contains(&format!("{}.trades", db.database().name())) && ran.err.contains("`date`"),
-            "{}",
-            ran.err
-        );
+        ran.says(1, &format!("{}.trades", db.database().name()));
+        ran.says(1, "`date`");
         assert!(!ran.err.contains("secret-17"), "{}", ran.err);
         let error = &ran.json()[0];
         for (name, value) in [
@@ -196,13 +168,8 @@ async fn the_document_at_fault_is_in_the_output_and_not_in_the_error() {
 async fn the_error_for_a_non_empty_target_names_the_option() {
     testkit::run(async |db| {
         fill(db, 1, 5).await;
-        db.plain_collection::<Document>("trades")
-            .insert_one(doc! { "_id": "x" })
-            .await
-            .unwrap();
-        let ran = bucket(db, &["migrate"]);
-        assert_eq!(ran.code, Some(1), "{ran:?}");
-        assert!(ran.err.contains("--allow-non-empty-target"), "{}", ran.err);
+        insert(db, "trades", [doc! { "_id": "x" }]).await;
+        bucket(db, &["migrate"]).says(1, "--allow-non-empty-target");
     })
     .await;
 }
@@ -235,16 +202,13 @@ fn an_unreachable_server_has_its_own_exit_code_and_no_password_is_printed() {
 #[test]
 fn completions_and_manual_pages_need_no_server() {
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
-        let ran = ran(program().args(["completions", shell]));
-        assert!(ran.code == Some(0) && ran.out.contains("mongo-patterns"), "{ran:?}");
+        ran(program().args(["completions", shell]))
+            .ok()
+            .shows(["mongo-patterns"]);
     }
-    let page = ran(program().arg("man"));
-    assert!(
-        page.code == Some(0) && page.out.contains(".TH mongo-patterns"),
-        "{page:?}"
-    );
+    ran(program().arg("man")).ok().shows([".TH mongo-patterns"]);
     let folder = tempfile::tempdir().unwrap();
-    assert_eq!(ran(program().arg("man").arg(folder.path())).code, Some(0));
+    ran(program().arg("man").arg(folder.path())).ok();
     assert!(folder.path().join("mongo-patterns-bucket-migrate.1").exists());
 }
 
@@ -264,10 +228,9 @@ fn help_fits_80_columns() {
         "reference repair",
         "init",
     ] {
-        let help = ran(program().args(command.split_whitespace()).arg("--help"));
-        assert_eq!(help.code, Some(0), "{help:?}");
-        let wide = help.out.lines().find(|line| line.chars().count() > 80);
-        assert_eq!(wide, None, "{command}");
+        ran(program().args(command.split_whitespace()).arg("--help"))
+            .ok()
+            .fits_80_columns();
     }
 }
 

@@ -28,12 +28,10 @@ async fn buckets_of_other_programs_are_verified_and_repaired_with_their_profile(
                 let (sensor, first) = (n % 4, i64::from(n) * 5);
                 bucket_of(id(sensor, first), sensor, first)
             });
-            let collection = db.plain_collection::<Document>("readings");
-            collection.insert_many(buckets).await.unwrap();
+            insert(db, "readings", buckets).await;
             let folder = tempfile::tempdir().unwrap();
             let in_folder = |arguments: &[&str]| ran(on(db).current_dir(folder.path()).args(arguments));
-            let init = in_folder(&["init", "readings"]);
-            assert_eq!(init.code, Some(0), "{init:?}");
+            in_folder(&["init", "readings"]).ok();
             let profile = std::fs::read_to_string(folder.path().join("mongo-patterns.toml")).unwrap();
             for line in [
                 "[bucket]",
@@ -50,11 +48,9 @@ async fn buckets_of_other_programs_are_verified_and_repaired_with_their_profile(
 
             let verified = in_folder(&["bucket", "verify", "--json"]);
             assert_eq!(verified.code, Some(1), "{verified:?}");
-            let created = in_folder(&["bucket", "indexes", "--create"]);
-            assert_eq!(created.code, Some(0), "{created:?}");
-            let repaired = in_folder(&["bucket", "repair"]);
-            assert_eq!(repaired.code, Some(0), "{repaired:?}");
-            assert_eq!(in_folder(&["bucket", "verify"]).code, Some(0));
+            in_folder(&["bucket", "indexes", "--create"]).ok();
+            in_folder(&["bucket", "repair"]).ok();
+            in_folder(&["bucket", "verify"]).ok();
             let repaired = all(db, "readings").await;
             let items = |bucket: &Document| bucket.get_array("measurements").unwrap().len();
             assert_eq!(repaired.iter().map(items).sum::<usize>(), 100);
@@ -68,54 +64,30 @@ async fn buckets_of_other_programs_are_verified_and_repaired_with_their_profile(
 async fn a_second_pattern_is_added_to_the_profile() {
     testkit::run(async |db| {
         let buckets = (0..4_i32).map(|n| bucket_of(ObjectId::new().into(), n % 2, i64::from(n) * 5));
-        let collection = db.plain_collection::<Document>("readings");
-        collection.insert_many(buckets).await.unwrap();
+        insert(db, "readings", buckets).await;
         let book = |n: i32| doc! { "_id": n, "buyers": (0..n).collect::<Vec<_>>() };
-        let books = db.plain_collection::<Document>("books");
-        books.insert_many((1..20).map(book)).await.unwrap();
+        insert(db, "books", (1..20).map(book)).await;
         let folder = tempfile::tempdir().unwrap();
-        let init = |arguments: &[&str]| ran(on(db).current_dir(folder.path()).arg("init").args(arguments));
+        let in_folder = |arguments: &[&str]| ran(on(db).current_dir(folder.path()).args(arguments));
+        let init = |arguments: &[&str]| in_folder(&[&["init"], arguments].concat());
         let read = || std::fs::read_to_string(folder.path().join("mongo-patterns.toml")).unwrap();
-        assert_eq!(init(&["readings"]).code, Some(0));
+        init(&["readings"]).ok();
         let first = format!("{}# mine", read());
         std::fs::write(folder.path().join("mongo-patterns.toml"), &first).unwrap();
 
-        let added = init(&["books", "--json"]);
-        assert_eq!(added.code, Some(0), "{added:?}");
-        assert_eq!(added.summary()["patterns"], "outlier", "{added:?}");
+        init(&["books", "--json"]).ends(0, json!({ "patterns": "outlier" }));
         let second = read();
         assert!(second.starts_with(&first), "{second}");
         assert!(second.contains("\n[outlier]\ncollection = \"books\""), "{second}");
-        let verified = ran(on(db).current_dir(folder.path()).args(["bucket", "verify"]));
+        let verified = in_folder(&["bucket", "verify"]);
         assert_eq!(verified.code, Some(1), "{verified:?}");
 
         refused(&init(&["books"]), "has [outlier] already");
         refused(&init(&["readings"]), "has [bucket] already");
-        let other = std::fs::read_to_string(folder.path().join("mongo-patterns.toml")).unwrap();
-        assert_eq!(other, second);
-        refused(
-            &ran(on(db)
-                .current_dir(folder.path())
-                .args(["--db", "other", "init", "books"])),
-            "is empty",
-        );
-        assert_eq!(init(&["books", "--force"]).code, Some(0));
+        assert_eq!(read(), second);
+        refused(&in_folder(&["--db", "other", "init", "books"]), "is empty");
+        init(&["books", "--force"]).ok();
         assert!(!read().contains("[bucket]"), "{}", read());
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_field_that_does_not_group_the_documents_is_not_the_key() {
-    testkit::run(async |db| {
-        let documents = (0..100_i32).map(|n| {
-            doc! { "_id": n, "orderId": n, "shopId": i32::from(n == 0), "year": 2024, "date": DateTime::from_millis(n.into()) }
-        });
-        let collection = db.plain_collection::<Document>("sales");
-        collection.insert_many(documents).await.unwrap();
-        let profile = ran(on(db).args(["init", "sales", "--out", "-"])).out;
-        assert!(profile.contains("no field is a candidate for the key"), "{profile}");
-        assert!(!profile.contains("\nkey ="), "{profile}");
     })
     .await;
 }

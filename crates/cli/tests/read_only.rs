@@ -23,13 +23,10 @@ async fn server() -> (Mongod, TempDir, Database) {
     let key = format!("--keyFile={}", key.display());
     let mongod = Mongod::start(MongodOptions::new().argument(key)).await.unwrap();
     let admin = Client::with_uri_str(mongod.uri()).await.unwrap().database("admin");
-    admin
-        .run_command(doc! { "createUser": "root", "pwd": "r00t", "roles": ["root"] })
-        .await
-        .unwrap();
-    let mut options = ClientOptions::parse(mongod.uri().replace("//", "//root:r00t@"))
-        .await
-        .unwrap();
+    let root = doc! { "createUser": "root", "pwd": "r00t", "roles": ["root"] };
+    admin.run_command(root).await.unwrap();
+    let root = mongod.uri().replace("//", "//root:r00t@");
+    let mut options = ClientOptions::parse(root).await.unwrap();
     options.app_name = Some("test".to_owned());
     let client = Client::with_options(options).unwrap();
     let read = doc! { "role": "read", "db": "shop" };
@@ -40,56 +37,32 @@ async fn server() -> (Mongod, TempDir, Database) {
 
 async fn fill_shop(shop: &Database) {
     let time = DateTime::from_millis(SECOND * 1000);
-    let flat = shop.collection::<Document>("flat");
-    flat.insert_many((0..30).map(|n| doc! { "_id": n, "customerId": n % 3, "date": time }))
-        .await
-        .unwrap();
-    flat.create_index(IndexModel::builder().keys(doc! { "customerId": 1 }).build())
-        .await
-        .unwrap();
+    let flat = (0..30).map(|n| doc! { "_id": n, "customerId": n % 3, "date": time });
+    insert_in(shop, "flat", flat).await;
+    let by_key = IndexModel::builder().keys(doc! { "customerId": 1 }).build();
+    shop.collection::<Document>("flat").create_index(by_key).await.unwrap();
     let bucket = doc! { "_id": format!("1_{SECOND}"), "customerId": 1, "count": 7, "history": [{ "date": time }] };
-    shop.collection::<Document>("old").insert_one(bucket).await.unwrap();
-    let sales = shop.collection::<Document>("sales");
-    sales
-        .insert_one(doc! { "_id": 1, "customers": (0..60).collect::<Vec<i32>>() })
-        .await
-        .unwrap();
-    shop.collection::<Document>("patron")
-        .insert_one(doc! { "_id": 1 })
-        .await
-        .unwrap();
+    insert_in(shop, "old", [bucket]).await;
+    let book = doc! { "_id": 1, "customers": (0..60).collect::<Vec<i32>>() };
+    insert_in(shop, "sales", [book]).await;
+    insert_in(shop, "patron", [doc! { "_id": 1 }]).await;
     let product = doc! { "_id": 1, "reviews": [{ "review_id": 1, "date": 1 }, { "review_id": 2, "date": 2 }] };
     for collection in ["product", "unmigrated"] {
-        let products = shop.collection::<Document>(collection);
-        products.insert_one(product.clone()).await.unwrap();
+        insert_in(shop, collection, [&product]).await;
     }
     let policy =
         |revision: i32| doc! { "policyId": 1, "revision": revision, "time": DateTime::from_millis(revision.into()) };
     let mut changed = policy(2);
     changed.insert("name", "Ann");
-    shop.collection::<Document>("policies")
-        .insert_one(changed)
-        .await
-        .unwrap();
-    let revisions = shop.collection::<Document>("policy_revisions");
-    revisions.insert_many([policy(1), policy(2)]).await.unwrap();
-    let customers = shop.collection::<Document>("customers");
-    customers
-        .insert_many([1, 2].map(|id| doc! { "_id": id, "name": "Ann" }))
-        .await
-        .unwrap();
+    insert_in(shop, "policies", [changed]).await;
+    insert_in(shop, "policy_revisions", [policy(1), policy(2)]).await;
+    insert_in(shop, "customers", [1, 2].map(|id| doc! { "_id": id, "name": "Ann" })).await;
     let orders = (0..4).map(|n| doc! { "_id": n, "customer": { "_id": n, "name": "Ann", "v": 0 } });
-    shop.collection::<Document>("orders").insert_many(orders).await.unwrap();
+    insert_in(shop, "orders", orders).await;
     let bare = (0..4).map(|n| doc! { "_id": n, "customer": n % 2 + 1 });
-    shop.collection::<Document>("old_orders")
-        .insert_many(bare)
-        .await
-        .unwrap();
+    insert_in(shop, "old_orders", bare).await;
     let reviews = (1..9).map(|n| doc! { "product_id": n % 2, "review_id": n, "date": n });
-    shop.collection::<Document>("review")
-        .insert_many(reviews)
-        .await
-        .unwrap();
+    insert_in(shop, "review", reviews).await;
 }
 
 #[tokio::test]
@@ -97,18 +70,12 @@ async fn read_only_commands_send_no_write() {
     let (mongod, _folder, shop) = server().await;
     fill_shop(&shop).await;
     let root = mongod.uri().replace("//", "//root:r00t@");
-    let policies = [
-        "--collection",
-        "policies",
-        "--revisions-collection",
-        "policy_revisions",
-        "--id",
-        "policyId",
-    ];
+    let words = |line: &'static str| -> Vec<&'static str> { line.split(' ').collect() };
+    let policies = words("--collection policies --revisions-collection policy_revisions --id policyId");
     for (pattern, settings) in [("subset", &REVIEWS[..]), ("history", &policies), ("reference", &ORDERS)] {
         let mut indexes = program();
         indexes.env("MONGODB_URI", &root).args(["--db", "shop", pattern]);
-        assert_eq!(ran(indexes.args(settings).args(["indexes", "--create"])).code, Some(0));
+        ran(indexes.args(settings).args(["indexes", "--create"])).ok();
     }
     shop.run_command(doc! { "profile": 2 }).await.unwrap();
     let uri = mongod
@@ -116,168 +83,90 @@ async fn read_only_commands_send_no_write() {
         .replace("//", "//reader:s3cret@")
         .replace("/?", "/shop?authSource=admin&");
     let run = |arguments: &[&str]| ran(program().env("MONGODB_URI", &uri).args(arguments));
-    let old = [
-        "--collection",
-        "old",
-        "--key",
-        "customerId",
-        "--items",
-        "history",
-        "--time",
-        "date",
-        "--flat",
-        "flat",
-    ];
-    let migrated = [
-        "--collection",
-        "trades",
-        "--key",
-        "customerId",
-        "--items",
-        "history",
-        "--time",
-        "date",
-        "--flat",
-        "flat",
-    ];
+    let old = words("--collection old --key customerId --items history --time date --flat flat");
+    let migrated = words("--collection trades --key customerId --items history --time date --flat flat");
     let lists = ["--collection", "sales", "--array", "customers"];
-    let parents = [
-        "--collection",
-        "patron",
-        "--children",
-        "c",
-        "--source",
-        "flat",
-        "--reference",
-        "customerId",
-    ];
+    let parents = words("--collection patron --children c --source flat --reference customerId");
     let mut unmigrated = REVIEWS;
     (unmigrated[1], unmigrated[3]) = ("unmigrated", "not_yet");
     let mut old_orders = ORDERS;
     old_orders[1] = "old_orders";
-    let mut runs: Vec<(&str, &[&str], Vec<&str>, i32)> = vec![
-        ("bucket", &old, vec!["verify"], 1),
-        ("bucket", &old, vec!["repair", "--dry-run"], 1),
-        ("bucket", &old, vec!["indexes"], 1),
-        ("bucket", &old, vec!["analyze"], 0),
-        ("bucket", &old, vec!["analyze", "--sample", "5"], 0),
-        ("bucket", &old, vec!["shard", "--plan"], 0),
-        ("outlier", &lists, vec!["shard", "--plan"], 0),
-        ("subset", &REVIEWS, vec!["shard", "--plan"], 0),
-        ("embedded", &parents, vec!["shard", "--plan", "--hashed"], 0),
-        ("outlier", &lists, vec!["analyze"], 0),
-        ("outlier", &lists, vec!["plan"], 0),
-        ("outlier", &lists, vec!["migrate", "--dry-run"], 0),
-        ("outlier", &lists, vec!["verify"], 1),
-        ("outlier", &lists, vec!["repair", "--dry-run"], 1),
-        ("outlier", &lists, vec!["indexes"], 1),
-        ("subset", &REVIEWS, vec!["analyze"], 0),
-        ("subset", &REVIEWS, vec!["analyze", "--sample", "5"], 0),
-        ("subset", &REVIEWS, vec!["plan", "--from", "collection"], 0),
-        (
-            "subset",
-            &REVIEWS,
-            vec!["plan", "--from", "settings", "--old-order", "date"],
-            0,
-        ),
-        (
-            "subset",
-            &REVIEWS,
-            vec!["migrate", "--from", "collection", "--dry-run"],
-            0,
-        ),
-        ("subset", &unmigrated, vec!["analyze"], 0),
-        ("subset", &unmigrated, vec!["plan", "--from", "embedded"], 0),
-        (
-            "subset",
-            &unmigrated,
-            vec!["migrate", "--from", "embedded", "--dry-run"],
-            0,
-        ),
-        ("subset", &REVIEWS, vec!["verify"], 1),
-        ("subset", &REVIEWS, vec!["repair", "--dry-run"], 1),
-        ("subset", &REVIEWS, vec!["indexes"], 0),
-        ("embedded", &parents, vec!["verify"], 1),
-        ("embedded", &parents, vec!["repair", "--dry-run"], 1),
-        ("embedded", &parents, vec!["indexes"], 0),
-        ("embedded", &parents, vec!["analyze"], 0),
-        ("embedded", &parents, vec!["--source", "back", "plan", "--back"], 0),
-        (
-            "embedded",
-            &parents,
-            vec!["--source", "back", "migrate", "--back", "--dry-run"],
-            0,
-        ),
-        ("history", &policies, vec!["analyze"], 0),
-        ("history", &policies, vec!["verify"], 1),
-        ("history", &policies, vec!["repair", "--dry-run"], 1),
-        ("history", &policies, vec!["indexes"], 0),
-        ("history", &policies, vec!["shard", "--plan"], 0),
-        ("history", &policies, vec!["plan"], 0),
-        ("history", &policies, vec!["migrate", "--dry-run"], 0),
-        ("history", &policies, vec!["log", "1"], 0),
-        ("history", &policies, vec!["show", "1@1"], 0),
-        ("history", &policies, vec!["diff", "1", "1", "2"], 0),
-        ("reference", &ORDERS, vec!["analyze"], 0),
-        ("reference", &ORDERS, vec!["analyze", "--sample", "5"], 0),
-        ("reference", &ORDERS, vec!["verify"], 1),
-        ("reference", &ORDERS, vec!["repair", "--dry-run"], 1),
-        (
-            "reference",
-            &ORDERS,
-            vec!["repair", "--dry-run", "--on-missing", "clear"],
-            1,
-        ),
-        ("reference", &ORDERS, vec!["indexes"], 0),
-        ("reference", &ORDERS, vec!["shard", "--plan"], 0),
-        ("init", &[], vec!["orders", "--out", "-"], 0),
-        ("init", &[], vec!["review", "--out", "-"], 0),
-        ("init", &[], vec!["unmigrated", "--out", "-"], 0),
-        ("init", &[], vec!["flat", "--out", "-"], 0),
+    let runs: Vec<(&str, &[&str], &'static str, i32)> = vec![
+        ("bucket", &old, "verify", 1),
+        ("bucket", &old, "repair --dry-run", 1),
+        ("bucket", &old, "indexes", 1),
+        ("bucket", &old, "analyze", 0),
+        ("bucket", &old, "analyze --sample 5", 0),
+        ("bucket", &old, "shard --plan", 0),
+        ("outlier", &lists, "shard --plan", 0),
+        ("subset", &REVIEWS, "shard --plan", 0),
+        ("embedded", &parents, "shard --plan --hashed", 0),
+        ("outlier", &lists, "analyze", 0),
+        ("outlier", &lists, "plan", 0),
+        ("outlier", &lists, "migrate --dry-run", 0),
+        ("outlier", &lists, "verify", 1),
+        ("outlier", &lists, "repair --dry-run", 1),
+        ("outlier", &lists, "indexes", 1),
+        ("subset", &REVIEWS, "analyze", 0),
+        ("subset", &REVIEWS, "analyze --sample 5", 0),
+        ("subset", &REVIEWS, "plan --from collection", 0),
+        ("subset", &REVIEWS, "plan --from settings --old-order date", 0),
+        ("subset", &REVIEWS, "migrate --from collection --dry-run", 0),
+        ("subset", &unmigrated, "analyze", 0),
+        ("subset", &unmigrated, "plan --from embedded", 0),
+        ("subset", &unmigrated, "migrate --from embedded --dry-run", 0),
+        ("subset", &REVIEWS, "verify", 1),
+        ("subset", &REVIEWS, "repair --dry-run", 1),
+        ("subset", &REVIEWS, "indexes", 0),
+        ("embedded", &parents, "verify", 1),
+        ("embedded", &parents, "repair --dry-run", 1),
+        ("embedded", &parents, "indexes", 0),
+        ("embedded", &parents, "analyze", 0),
+        ("embedded", &parents, "--source back plan --back", 0),
+        ("embedded", &parents, "--source back migrate --back --dry-run", 0),
+        ("history", &policies, "analyze", 0),
+        ("history", &policies, "verify", 1),
+        ("history", &policies, "repair --dry-run", 1),
+        ("history", &policies, "indexes", 0),
+        ("history", &policies, "shard --plan", 0),
+        ("history", &policies, "plan", 0),
+        ("history", &policies, "migrate --dry-run", 0),
+        ("history", &policies, "log 1", 0),
+        ("history", &policies, "show 1@1", 0),
+        ("history", &policies, "diff 1 1 2", 0),
+        ("reference", &ORDERS, "analyze", 0),
+        ("reference", &ORDERS, "analyze --sample 5", 0),
+        ("reference", &ORDERS, "verify", 1),
+        ("reference", &ORDERS, "repair --dry-run", 1),
+        ("reference", &ORDERS, "repair --dry-run --on-missing clear", 1),
+        ("reference", &ORDERS, "indexes", 0),
+        ("reference", &ORDERS, "shard --plan", 0),
+        ("init", &[], "orders --out -", 0),
+        ("init", &[], "review --out -", 0),
+        ("init", &[], "unmigrated --out -", 0),
+        ("init", &[], "flat --out -", 0),
+        ("bucket", &migrated, "plan", 0),
+        ("bucket", &migrated, "migrate --dry-run", 0),
+        ("reference", &old_orders, "plan", 0),
+        ("reference", &old_orders, "migrate --dry-run", 0),
+        ("reference", &ORDERS, "plan --back --drop-deleted", 0),
+        ("embedded", &parents, "plan", 0),
+        ("embedded", &parents, "migrate --dry-run", 0),
     ];
-    runs.push(("bucket", &migrated, vec!["plan"], 0));
-    runs.push(("bucket", &migrated, vec!["migrate", "--dry-run"], 0));
-    runs.push(("reference", &old_orders, vec!["plan"], 0));
-    runs.push(("reference", &old_orders, vec!["migrate", "--dry-run"], 0));
-    let back = vec!["plan", "--back", "--drop-deleted"];
-    runs.push(("reference", &ORDERS, back, 0));
-    runs.push(("embedded", &parents, vec!["plan"], 0));
-    runs.push(("embedded", &parents, vec!["migrate", "--dry-run"], 0));
     for (pattern, settings, verb, code) in runs {
-        let arguments: Vec<&str> = [pattern]
-            .into_iter()
-            .chain(settings.iter().copied())
-            .chain(verb)
-            .collect();
+        let arguments = [&[pattern][..], settings, &words(verb)].concat();
         let ran = run(&arguments);
         assert_eq!(ran.code, Some(code), "{arguments:?} {ran:?}");
         assert!(!ran.err.contains("s3cret") && !ran.out.contains("s3cret"));
     }
     only_reads(&shop).await;
 
-    let arguments: Vec<&str> = ["reference"]
-        .into_iter()
-        .chain(ORDERS)
-        .chain(["repair", "--on-missing", "keep"])
-        .collect();
-    let refused = run(&arguments);
+    let refused = run(&[&["reference"][..], &ORDERS, &words("repair --on-missing keep")].concat());
     assert_eq!(refused.code, Some(3), "{refused:?}");
-    let refused = run(&[
-        "bucket",
-        "--collection",
-        "old",
-        "--key",
-        "customerId",
-        "--items",
-        "history",
-        "indexes",
-        "--create",
-    ]);
-    assert_eq!(refused.code, Some(3), "{refused:?}");
-    assert!(refused.err.contains("readWrite"), "{}", refused.err);
-    let wrong = ran(program()
-        .env("MONGODB_URI", uri.replace("s3cret", "wr0ng"))
-        .args(["init", "flat"]));
+    let create = words("bucket --collection old --key customerId --items history indexes --create");
+    run(&create).says(3, "readWrite");
+    let wrong = uri.replace("s3cret", "wr0ng");
+    let wrong = ran(program().env("MONGODB_URI", wrong).args(["init", "flat"]));
     assert!(wrong.code == Some(3) && !wrong.err.contains("wr0ng"), "{wrong:?}");
 }
 
@@ -303,16 +192,10 @@ async fn only_reads(shop: &Database) {
             "endSessions",
         ];
         assert!(reads.contains(&name), "{command}");
-        let stages = command
-            .get_array("pipeline")
-            .into_iter()
-            .flatten()
-            .filter_map(Bson::as_document);
-        for stage in stages {
-            assert!(
-                !stage.contains_key("$merge") && !stage.contains_key("$out"),
-                "{command}"
-            );
+        let stages = command.get_array("pipeline").into_iter().flatten();
+        for stage in stages.filter_map(Bson::as_document) {
+            let writes = stage.contains_key("$merge") || stage.contains_key("$out");
+            assert!(!writes, "{command}");
         }
     }
 }

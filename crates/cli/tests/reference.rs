@@ -4,7 +4,6 @@ use mongo_patterns_core::Repository;
 use mongo_patterns_reference::ReferenceRepository;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Document, doc};
-use serde_json::json;
 
 use crate::support::*;
 
@@ -36,22 +35,13 @@ pub async fn filled(db: &TestDatabase) -> ReferenceRepository<Document, Document
     let orders = orders(db);
     orders.ensure_indexes().await.unwrap();
     let customer = |id: i32| doc! { "_id": id, "name": "Ann", "contact": { "email": "a@example.org" } };
-    orders
-        .sources_collection()
-        .insert_many((1..4).map(customer))
-        .await
-        .unwrap();
+    insert(db, "customers", (1..4).map(customer)).await;
     for id in 0..10 {
         let customer = if id == 9 { 2 } else { 1 };
         let order = doc! { "_id": id, "customer": { "_id": customer } };
         orders.insert(&order).await.unwrap();
     }
     orders
-}
-
-pub async fn update(db: &TestDatabase, collection: &str, filter: Document, update: Document) {
-    let collection = db.plain_collection::<Document>(collection);
-    collection.update_many(filter, update).await.unwrap();
 }
 
 fn problems(ran: &Ran) -> Vec<String> {
@@ -66,8 +56,7 @@ async fn findings_with_one_cause_are_one_line() {
         filled(db).await;
         let order =
             |id: i32| doc! { "_id": id, "customer": { "_id": 1, "name": "Ann", "mail": "a@example.org", "v": 0_i64 } };
-        let orders = db.plain_collection::<Document>("orders");
-        orders.insert_many((10..204).map(order)).await.unwrap();
+        insert(db, "orders", (10..204).map(order)).await;
         let renamed = doc! { "$set": { "name": "Bob" }, "$inc": { "v": 2 } };
         update(db, "customers", doc! { "_id": 1 }, renamed).await;
         update(db, "orders", doc! { "_id": 9 }, doc! { "$set": { "customer._id": 77 } }).await;
@@ -77,7 +66,7 @@ async fn findings_with_one_cause_are_one_line() {
         for start in ["orders: 203 documents of 1, such as 0: `customer`: ", "orders 9: "] {
             assert!(lines.iter().any(|line| line.starts_with(start)), "{grouped:?}");
         }
-        assert!(grouped.out.contains("findings  204"), "{grouped:?}");
+        grouped.shows(["findings  204"]);
         let all = reference(db, &["verify", "--all"]);
         assert_eq!(all.out.lines().filter(|line| line.starts_with("orders ")).count(), 204);
         assert_eq!(problems(&reference(db, &["verify", "--json"])).len(), 204);
@@ -89,37 +78,21 @@ async fn findings_with_one_cause_are_one_line() {
 async fn problems_are_found_and_repaired() {
     testkit::run(async |db| {
         filled(db).await;
-        assert_eq!(reference(db, &["verify"]).code, Some(0));
-        update(
-            db,
-            "customers",
-            doc! { "_id": 2 },
-            doc! { "$set": { "name": "Bob", "v": 3 } },
-        )
-        .await;
-        update(
-            db,
-            "orders",
-            doc! { "_id": 0 },
+        reference(db, &["verify"]).ok();
+        let renamed = doc! { "$set": { "name": "Bob", "v": 3 } };
+        update(db, "customers", doc! { "_id": 2 }, renamed).await;
+        let changes = [
             doc! { "$set": { "customer.name": "x" } },
-        )
-        .await;
-        update(
-            db,
-            "orders",
-            doc! { "_id": 1 },
             doc! { "$set": { "customer.v": 7_i64 } },
-        )
-        .await;
-        update(db, "orders", doc! { "_id": 2 }, doc! { "$set": { "customer._id": 77 } }).await;
-        update(db, "orders", doc! { "_id": 3 }, doc! { "$set": { "customer": 1 } }).await;
-        update(db, "orders", doc! { "_id": 4 }, doc! { "$unset": { "customer.v": "" } }).await;
+            doc! { "$set": { "customer._id": 77 } },
+            doc! { "$set": { "customer": 1 } },
+            doc! { "$unset": { "customer.v": "" } },
+        ];
+        for (id, change) in (0..).zip(changes) {
+            update(db, "orders", doc! { "_id": id }, change).await;
+        }
         let found = reference(db, &["verify", "--json"]);
-        assert_eq!(
-            (found.code, &found.summary()["findings"]),
-            (Some(1), &6.into()),
-            "{found:?}"
-        );
+        found.ends(1, json!({ "findings": 6 }));
         let expected = [
             "Differs",
             "NewerThanSource",
@@ -130,39 +103,18 @@ async fn problems_are_found_and_repaired() {
         ];
         assert_eq!(problems(&found), expected);
         let stale = &found.json()[5];
-        assert_eq!(
-            [
-                &stale["collection"],
-                &stale["_id"],
-                &stale["fields"],
-                &stale["related_id"],
-                &stale["source_version"]
-            ],
-            [&json!("orders"), &json!(9), &json!(["customer"]), &json!(2), &json!(3)]
-        );
-        let text = reference(db, &["verify"]);
-        for part in [
+        let named = ["collection", "_id", "fields", "related_id", "source_version"].map(|name| &stale[name]);
+        assert_eq!(json!(named), json!(["orders", 9, ["customer"], 2, 3]));
+        reference(db, &["verify"]).shows([
             "`customer`: the copy has the version 0",
             "`reference sweep`",
             "--on-missing",
             "`reference migrate`",
-        ] {
-            assert!(text.out.contains(part), "{part}: {}", text.out);
-        }
+        ]);
         let before = all(db, "orders").await;
-        let dry = reference(db, &["repair", "--dry-run", "--json"]);
-        assert_eq!(
-            (dry.code, &dry.summary()["to_repair"], &dry.summary()["unrepaired"]),
-            (Some(1), &4.into(), &2.into()),
-            "{dry:?}"
-        );
+        reference(db, &["repair", "--dry-run", "--json"]).ends(1, json!({ "to_repair": 4, "unrepaired": 2 }));
         assert_eq!(all(db, "orders").await, before);
-        let repaired = reference(db, &["repair", "--json"]);
-        assert_eq!(
-            (repaired.code, &repaired.summary()["unrepaired"]),
-            (Some(1), &2.into()),
-            "{repaired:?}"
-        );
+        reference(db, &["repair", "--json"]).ends(1, json!({ "unrepaired": 2 }));
         assert_eq!(
             problems(&reference(db, &["verify", "--json"])),
             ["SourceMissing", "NotAReference"]
@@ -178,39 +130,27 @@ async fn references_without_a_source_are_kept_or_removed() {
     testkit::run(async |db| {
         filled(db).await;
         let missing = |id: i32| doc! { "_id": id, "customer": { "_id": 77, "name": "Eve", "v": 0 } };
-        let collection = db.plain_collection::<Document>("orders");
-        collection.insert_many((10..70).map(missing)).await.unwrap();
+        insert(db, "orders", (10..14).map(missing)).await;
         let catalog = db.plain_collection::<Document>("mongo_patterns");
         let entries = all(db, "mongo_patterns").await;
         catalog.delete_many(doc! {}).await.unwrap();
         let before = all(db, "orders").await;
-        refused(
-            &reference(db, &["repair", "--on-missing", "clear"]),
-            "has no entry in the catalog",
-        );
+        let on_missing = |arguments: &[&str]| reference(db, &[&["repair", "--on-missing"], arguments].concat());
+        on_missing(&["clear"]).says(2, "has no entry in the catalog");
         assert_eq!(all(db, "orders").await, before);
 
-        catalog.insert_many(entries).await.unwrap();
-        let kept = reference(db, &["repair", "--on-missing", "keep"]);
-        assert!(kept.code == Some(0) && kept.out.contains(": repaired"), "{kept:?}");
+        insert(db, "mongo_patterns", entries).await;
+        on_missing(&["keep"]).ok().shows([": repaired"]);
         let order = all(db, "orders").await.remove(10);
         assert!(order.get_document("customer").unwrap().get_bool("deleted").unwrap());
-        assert_eq!(reference(db, &["verify"]).code, Some(0));
+        reference(db, &["verify"]).ok();
 
-        update(
-            db,
-            "orders",
-            doc! { "_id": 10 },
-            doc! { "$unset": { "customer.deleted": "" } },
-        )
-        .await;
-        let dry = reference(db, &["repair", "--on-missing", "clear", "--dry-run"]);
-        assert!(dry.code == Some(1) && dry.out.contains("would be repaired"), "{dry:?}");
-        let cleared = reference(db, &["repair", "--on-missing", "clear"]);
-        assert!(
-            cleared.code == Some(0) && cleared.out.contains(": repaired"),
-            "{cleared:?}"
-        );
+        let unset = doc! { "$unset": { "customer.deleted": "" } };
+        update(db, "orders", doc! { "_id": 10 }, unset).await;
+        let dry = on_missing(&["clear", "--dry-run"]);
+        assert_eq!(dry.code, Some(1), "{dry:?}");
+        dry.shows(["would be repaired"]);
+        on_missing(&["clear"]).ok().shows([": repaired"]);
         let orders = all(db, "orders").await;
         assert!(!orders[10].contains_key("customer") && orders[11].contains_key("customer"));
     })
@@ -223,21 +163,18 @@ async fn outdated_copies_are_swept() {
         filled(db).await;
         update(db, "customers", doc! {}, doc! { "$set": { "name": "Eve", "v": 1 } }).await;
         let one = reference(db, &["sweep", "--source", "2", "--json"]).summary();
-        assert_eq!([&one["sources"], &one["copies"]], [&json!(1), &json!(1)]);
-        let none = reference(db, &["sweep", "--source", "nosuch", "--json"]);
-        assert_eq!((none.code, &none.summary()["copies"]), (Some(0), &0.into()));
+        assert_eq!([&one["sources"], &one["copies"]], [1, 1]);
+        reference(db, &["sweep", "--source", "nosuch", "--json"]).ends(0, json!({ "copies": 0 }));
         let swept = reference(db, &["sweep", "--json"]).summary();
-        assert_eq!([&swept["sources"], &swept["copies"]], [&json!(1), &json!(9)]);
-        assert_eq!(reference(db, &["verify"]).code, Some(0));
+        assert_eq!([&swept["sources"], &swept["copies"]], [1, 9]);
+        reference(db, &["verify"]).ok();
 
         // With other fields, the copies would get the new version and keep their old values.
         update(db, "customers", doc! {}, doc! { "$set": { "name": "Zoe", "v": 2 } }).await;
         let before = all(db, "orders").await;
         for source in [&[][..], &["--source", "1"]] {
-            refused(
-                &reference(db, &[&["sweep", "--copy", "mail=contact.email"], source].concat()),
-                "`references`",
-            );
+            let other = [&["sweep", "--copy", "mail=contact.email"], source].concat();
+            refused(&reference(db, &other), "`references`");
         }
         db.plain_collection::<Document>("mongo_patterns").drop().await.unwrap();
         refused(&reference(db, &["sweep"]), "indexes --create");

@@ -12,11 +12,9 @@ const TO: &str = "--to-field=customer=customerId";
 /// Stores the customers 1 to 3, and as many orders of them.
 async fn bare(db: &TestDatabase, orders: i32) {
     let customer = |id: i32| doc! { "_id": id, "name": "Ann" };
-    let customers = db.plain_collection::<Document>("customers");
-    customers.insert_many((1..4).map(customer)).await.unwrap();
+    insert(db, "customers", (1..4).map(customer)).await;
     let order = |id: i32| doc! { "_id": id, "customerId": id % 3 + 1 };
-    let collection = db.plain_collection::<Document>("orders");
-    collection.insert_many((0..orders).map(order)).await.unwrap();
+    insert(db, "orders", (0..orders).map(order)).await;
 }
 
 #[tokio::test]
@@ -29,39 +27,24 @@ async fn ids_get_copies_and_lose_them_again() {
         assert!(dry["commands"].as_u64() > dry["commands_that_write"].as_u64(), "{dry}");
         assert_eq!(all(db, "orders").await, before);
         let migrated = reference(db, &["migrate", FROM, "--chunk", "4", "--json"]);
-        let summary = migrated.summary();
-        assert_eq!(
-            (migrated.code, &summary["documents"], &summary["created_indexes"]),
-            (Some(0), &10.into(), &1.into()),
-            "{migrated:?}"
-        );
-        let order = all(db, "orders").await.remove(4);
-        assert_eq!(
-            order,
-            doc! { "_id": 4, "customer": { "_id": 2, "name": "Ann", "v": 0_i64 } }
-        );
-        assert_eq!(reference(db, &["verify"]).code, Some(0));
+        migrated.ends(0, json!({ "documents": 10, "created_indexes": 1 }));
+        let copy = doc! { "_id": 2, "name": "Ann", "v": 0_i64 };
+        assert_eq!(all(db, "orders").await[4], doc! { "_id": 4, "customer": copy });
+        reference(db, &["verify"]).ok();
         // The catalog has the settings.
-        let short = ran(on(db).args(["reference", "--collection", "orders", "verify"]));
-        assert_eq!(short.code, Some(0), "{short:?}");
+        ran(on(db).args(["reference", "--collection", "orders", "verify"])).ok();
         let again = reference(db, &["migrate", FROM, "--json"]).summary();
         assert_eq!(
-            (&again["documents"], &again["resumed"]),
-            (&0.into(), &false.into()),
+            [&again["documents"], &again["resumed"]],
+            [&json!(0), &json!(false)],
             "{again}"
         );
 
         let planned = reference(db, &["migrate", "--back", TO, "--dry-run", "--json"]).summary();
         assert_eq!(planned["documents"], 10, "{planned}");
-        let back = reference(db, &["migrate", "--back", TO, "--json"]);
-        assert_eq!(
-            (back.code, &back.summary()["documents"]),
-            (Some(0), &10.into()),
-            "{back:?}"
-        );
+        reference(db, &["migrate", "--back", TO, "--json"]).ends(0, json!({ "documents": 10 }));
         assert_eq!(all(db, "orders").await, before);
-        let listed = ran(on(db).args(["migrations", "list"]));
-        assert!(listed.out.contains("orders: reference migration"), "{listed:?}");
+        ran(on(db).args(["migrations", "list"])).shows(["orders: reference migration"]);
     })
     .await;
 }
@@ -70,37 +53,19 @@ async fn ids_get_copies_and_lose_them_again() {
 async fn invalid_documents_are_refused_or_skipped() {
     testkit::run(async |db| {
         bare(db, 6).await;
-        let orders = db.plain_collection::<Document>("orders");
-        orders
-            .insert_one(doc! { "_id": "secret-1", "customerId": 77 })
-            .await
-            .unwrap();
+        insert(db, "orders", [doc! { "_id": "secret-1", "customerId": 77 }]).await;
         let before = all(db, "orders").await;
         let stopped = reference(db, &["migrate", FROM, "--json"]);
-        assert!(
-            stopped.code == Some(1) && stopped.err.contains("--skip-invalid"),
-            "{stopped:?}"
-        );
+        stopped.says(1, "--skip-invalid");
         assert!(!stopped.err.contains("secret-1"), "{}", stopped.err);
         assert_eq!(stopped.json()[0]["_id"], "secret-1");
         assert_eq!(all(db, "orders").await, before);
         let skip = ["migrate", FROM, "--skip-invalid", "skipped", "--json"];
         let dry = reference(db, &[&skip[..], &["--dry-run"]].concat()).summary();
-        assert_eq!(
-            (&dry["skipped"], &dry["skipped_source_missing"]),
-            (&1.into(), &1.into()),
-            "{dry}"
-        );
+        assert_eq!([&dry["skipped"], &dry["skipped_source_missing"]], [1, 1], "{dry}");
         assert!(all(db, "skipped").await.is_empty());
-        let migrated = reference(db, &skip);
-        let summary = migrated.summary();
-        assert_eq!(
-            (migrated.code, &summary["documents"], &summary["skipped_source_missing"]),
-            (Some(0), &6.into(), &1.into()),
-            "{migrated:?}"
-        );
-        let listed = all(db, "skipped").await;
-        assert_eq!(listed.len(), 1);
+        reference(db, &skip).ends(0, json!({ "documents": 6, "skipped_source_missing": 1 }));
+        assert_eq!(all(db, "skipped").await.len(), 1);
         refused(&reference(db, &["migrate", FROM, "--where", "{a: 1}"]), "--where");
     })
     .await;
@@ -116,36 +81,22 @@ async fn references_of_other_forms_are_converted() {
             ("id:userId", doc! { "userId": 2, "name": "old", "own": 1 }),
         ] {
             orders.delete_many(doc! {}).await.unwrap();
-            orders
-                .insert_one(doc! { "_id": 1, "customer": reference_of })
-                .await
-                .unwrap();
+            insert(db, "orders", [doc! { "_id": 1, "customer": reference_of }]).await;
             let analyzed = reference(db, &["analyze", "--json"]).summary();
             assert_eq!(
-                (&analyzed["references"], &analyzed["without_source"]),
-                (&0.into(), &0.into()),
+                [&analyzed["references"], &analyzed["without_source"]],
+                [0, 0],
                 "{analyzed}"
             );
             let verified = reference(db, &["verify"]);
-            assert!(
-                verified.code == Some(1) && verified.out.contains("`reference migrate` with --from-form"),
-                "{verified:?}"
-            );
-            let refused = reference(db, &["migrate"]);
-            assert!(
-                refused.code == Some(1) && refused.err.contains("--from-form"),
-                "{refused:?}"
-            );
+            assert_eq!(verified.code, Some(1), "{verified:?}");
+            verified.shows(["`reference migrate` with --from-form"]);
+            reference(db, &["migrate"]).says(1, "--from-form");
             let option = format!("--from-form=customer={form}");
-            let migrated = reference(db, &["migrate", &option, "--json"]);
-            assert_eq!(
-                (migrated.code, &migrated.summary()["documents"]),
-                (Some(0), &1.into()),
-                "{migrated:?}"
-            );
+            reference(db, &["migrate", &option, "--json"]).ends(0, json!({ "documents": 1 }));
             let copy = doc! { "_id": 2, "name": "Ann", "v": 0_i64, "own": 1 };
             assert_eq!(all(db, "orders").await, [doc! { "_id": 1, "customer": copy }]);
-            assert_eq!(reference(db, &["verify"]).code, Some(0));
+            reference(db, &["verify"]).ok();
         }
         for form in [
             "customer",
@@ -167,12 +118,7 @@ async fn only_documents_of_the_filter_are_migrated() {
         bare(db, 6).await;
         let filter = r#"{"_id": {"$lt": 2}}"#;
         let migrated = reference(db, &["migrate", FROM, "--where", filter, "--rate", "1000", "--json"]);
-        let summary = migrated.summary();
-        assert_eq!(
-            (&summary["documents"], &summary["where"]),
-            (&2.into(), &filter.into()),
-            "{migrated:?}"
-        );
+        migrated.ends(0, json!({ "documents": 2, "where": filter }));
         let orders = all(db, "orders").await;
         assert!(orders[1].contains_key("customer") && orders[2].contains_key("customerId"));
     })
@@ -184,23 +130,14 @@ async fn what_nothing_else_stores_is_dropped_on_request() {
     testkit::run(async |db| {
         bare(db, 3).await;
         let snapshot = |arguments: &[&str]| reference(db, &[&["--snapshot"], arguments].concat());
-        let migrated = snapshot(&["migrate", FROM]);
-        assert_eq!(migrated.code, Some(0), "{migrated:?}");
+        snapshot(&["migrate", FROM]).ok();
         let before = all(db, "orders").await;
-        let kept = snapshot(&["migrate", "--back"]);
-        assert!(
-            kept.code == Some(1) && kept.err.contains("--drop-snapshots"),
-            "{kept:?}"
-        );
-        db.plain_collection::<Document>("customers")
-            .delete_one(doc! { "_id": 1 })
-            .await
-            .unwrap();
-        let kept = snapshot(&["migrate", "--back", "--drop-snapshots"]);
-        assert!(kept.code == Some(1) && kept.err.contains("--drop-deleted"), "{kept:?}");
+        snapshot(&["migrate", "--back"]).says(1, "--drop-snapshots");
+        let customers = db.plain_collection::<Document>("customers");
+        customers.delete_one(doc! { "_id": 1 }).await.unwrap();
+        snapshot(&["migrate", "--back", "--drop-snapshots"]).says(1, "--drop-deleted");
         assert_eq!(all(db, "orders").await, before);
-        let dropped = snapshot(&["migrate", "--back", "--drop-snapshots", "--drop-deleted"]);
-        assert_eq!(dropped.code, Some(0), "{dropped:?}");
+        snapshot(&["migrate", "--back", "--drop-snapshots", "--drop-deleted"]).ok();
         assert_eq!(all(db, "orders").await[0].get("customer"), Some(&Bson::Int32(1)));
     })
     .await;
@@ -212,26 +149,15 @@ async fn a_stopped_migration_resumes() {
     testkit::run(async |db| {
         bare(db, 20).await;
         let mut program = on(db);
-        program
-            .arg("reference")
-            .args(ORDERS)
-            .args(["migrate", FROM, "--rate", "1"]);
+        program.arg("reference").args(ORDERS);
+        program.args(["migrate", FROM, "--rate", "1"]);
         let mut child = until_it_shows(&mut program, "of 20 documents");
         assert_eq!(interrupt(&mut child), Some(130));
         let stopped = all(db, "orders").await;
         assert!(stopped[0].contains_key("customer") && stopped[19].contains_key("customerId"));
-        let other = reference(db, &["migrate"]);
-        assert!(
-            other.code == Some(2) && other.err.contains("an unfinished migration"),
-            "{other:?}"
-        );
-        let resumed = reference(db, &["migrate", FROM, "--json"]);
-        assert_eq!(
-            (resumed.code, &resumed.summary()["resumed"]),
-            (Some(0), &true.into()),
-            "{resumed:?}"
-        );
-        assert_eq!(reference(db, &["verify"]).code, Some(0));
+        reference(db, &["migrate"]).says(2, "an unfinished migration");
+        reference(db, &["migrate", FROM, "--json"]).ends(0, json!({ "resumed": true }));
+        reference(db, &["verify"]).ok();
     })
     .await;
 }

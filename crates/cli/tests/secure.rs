@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use mongo_patterns_testkit::{Mongod, MongodOptions};
-use mongodb::bson::{DateTime, Document, doc};
+use mongodb::bson::{DateTime, doc};
 use mongodb::options::{ClientOptions, Credential};
 use mongodb::{Client, Database};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
@@ -15,8 +15,7 @@ const SHORT_TIMEOUT: &str = "serverSelectionTimeoutMS=2000";
 
 async fn fill_shop(shop: &Database) {
     let item = |n: i64| doc! { "_id": n, "customerId": n % 3, "date": DateTime::from_millis(SECOND * 1000) };
-    let flat = shop.collection::<Document>("flat");
-    flat.insert_many((0..9).map(item)).await.unwrap();
+    insert_in(shop, "flat", (0..9).map(item)).await;
 }
 
 /// Runs a command that reads, with a connection string and connection options.
@@ -26,16 +25,11 @@ fn analyze(uri: &str, connection: &[&str], password: Option<&str>) -> Ran {
     if let Some(password) = password {
         program.env("MONGODB_PASSWORD", password);
     }
-    let ran = ran(program.args(["--db", "shop"]).args(connection).args([
-        "bucket",
-        "--flat",
-        "flat",
-        "--key",
-        "customerId",
-        "analyze",
-    ]));
-    assert!(!ran.err.contains("s3cret") && !ran.out.contains("s3cret"), "{ran:?}");
-    assert!(!ran.err.contains("wr0ng") && !ran.out.contains("wr0ng"), "{ran:?}");
+    let analyze = ["bucket", "--flat", "flat", "--key", "customerId", "analyze"];
+    let ran = ran(program.args(["--db", "shop"]).args(connection).args(analyze));
+    for secret in ["s3cret", "wr0ng"] {
+        assert!(!ran.err.contains(secret) && !ran.out.contains(secret), "{ran:?}");
+    }
     ran
 }
 
@@ -93,17 +87,10 @@ async fn certificates_come_from_options_or_the_connection_string() {
     let mongod = tls_server(&ca, &file("server.pem", &authority.sign())).await;
     let uri = format!("{}&{SHORT_TIMEOUT}", mongod.uri());
 
-    let options = [
-        "--tls-ca-file",
-        ca.as_str(),
-        "--tls-certificate-key-file",
-        client.as_str(),
-    ];
-    let ran = analyze(&uri, &options, None);
-    assert!(ran.code == Some(0) && ran.out.contains("9 items in 3 lists"), "{ran:?}");
+    let options = ["--tls-ca-file", &ca, "--tls-certificate-key-file", &client];
+    analyze(&uri, &options, None).ok().shows(["9 items in 3 lists"]);
     let in_uri = format!("{uri}&tls=true&tlsCAFile={ca}&tlsCertificateKeyFile={client}");
-    let ran = analyze(&in_uri, &[], None);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    analyze(&in_uri, &[], None).ok();
 
     for options in [
         vec![],
@@ -112,28 +99,17 @@ async fn certificates_come_from_options_or_the_connection_string() {
         vec!["--tls-ca-file", &other, "--tls-certificate-key-file", &client],
     ] {
         let ran = analyze(&uri, &options, None);
-        assert_eq!(ran.code, Some(3), "{options:?} {ran:?}");
-        assert!(
-            ran.err.contains("--uri") && ran.err.contains("--tls-ca-file"),
-            "{}",
-            ran.err
-        );
+        ran.says(3, "--uri");
+        ran.says(3, "--tls-ca-file");
     }
     let missing = Path::new(&ca).with_file_name("none.pem");
     for option in ["--tls-ca-file", "--tls-certificate-key-file"] {
         let ran = analyze(&uri, &[option, missing.to_str().unwrap()], None);
-        assert!(
-            ran.code == Some(2) && ran.err.contains(&format!("{option} ")),
-            "{ran:?}"
-        );
-        assert!(ran.err.contains("none.pem"), "{}", ran.err);
+        ran.says(2, &format!("{option} "));
+        ran.says(2, "none.pem");
     }
     let no_pem = file("no.pem", "nothing");
-    let ran = analyze(&uri, &["--tls-certificate-key-file", &no_pem], None);
-    assert!(
-        ran.code == Some(2) && ran.err.contains("--tls-certificate-key-file"),
-        "{ran:?}"
-    );
+    analyze(&uri, &["--tls-certificate-key-file", &no_pem], None).says(2, "--tls-certificate-key-file");
 }
 
 /// Starts a server with the user `joe`, who can read and write `shop`.
@@ -182,7 +158,7 @@ async fn a_password_comes_from_a_file_the_environment_or_the_connection_string_a
         // No option names a user, so the password of the environment is not used.
         analyze(&encoded, &["--json"], Some("wr0ng")),
     ] {
-        assert_eq!(ran.code, Some(0), "{ran:?}");
+        ran.ok();
     }
     for ran in [
         analyze(&with_user("wr0ng"), &[], None),
@@ -190,91 +166,43 @@ async fn a_password_comes_from_a_file_the_environment_or_the_connection_string_a
         analyze(&uri, &by_file(wrong), None),
         analyze(&with_user("wr0ng"), &["--json"], None),
     ] {
-        assert_eq!(ran.code, Some(3), "{ran:?}");
-        assert!(
-            ran.err.contains("check user, password and --auth-source"),
-            "{}",
-            ran.err
-        );
+        ran.says(3, "check user, password and --auth-source");
         assert!(!ran.err.contains("joe"), "{}", ran.err);
     }
-    let other_source = analyze(
-        &uri,
-        &[joe.as_slice(), &["--auth-source", "shop"]].concat(),
-        Some(PASSWORD),
-    );
-    assert!(
-        other_source.code == Some(3) && other_source.err.contains("--auth-source"),
-        "{other_source:?}"
-    );
-    let no_user = analyze(&uri, &[], None);
-    assert!(
-        no_user.code == Some(3) && no_user.err.contains("--username"),
-        "{no_user:?}"
-    );
-    let no_password = analyze(&uri, &joe, None);
-    assert!(
-        no_password.code == Some(2) && no_password.err.contains("--password-file"),
-        "{no_password:?}"
-    );
-    let no_file = analyze(&uri, &by_file("none.txt"), None);
-    assert!(
-        no_file.code == Some(2) && no_file.err.contains("--password-file none.txt"),
-        "{no_file:?}"
-    );
+    let other_source = [joe.as_slice(), &["--auth-source", "shop"]].concat();
+    analyze(&uri, &other_source, Some(PASSWORD)).says(3, "--auth-source");
+    analyze(&uri, &[], None).says(3, "--username");
+    analyze(&uri, &joe, None).says(2, "--password-file");
+    analyze(&uri, &by_file("none.txt"), None).says(2, "--password-file none.txt");
     // The role `readWrite` suffices for all commands that write, including those that inspect operations of the server.
     let product = |id: i32| doc! { "_id": id, "reviews": [{ "review_id": 1, "date": id }] };
     let shop = client(&mongod, "joe").await.database("shop");
-    let products = shop.collection::<Document>("product");
-    products.insert_many((0..9).map(product)).await.unwrap();
+    insert_in(&shop, "product", (0..9).map(product)).await;
     let mut migrate = program();
     migrate.env("MONGODB_URI", &encoded).args(["--db", "shop", "subset"]);
-    let ran = ran(migrate.args(REVIEWS).args(["migrate", "--from", "embedded"]));
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    ran(migrate.args(REVIEWS).args(["migrate", "--from", "embedded"])).ok();
     // Typical mistakes in a connection string.
     for uri in [
         with_user(PASSWORD),
         with_user("s3cret@"),
         encoded.replace("mongodb:", "mongo:"),
     ] {
-        let ran = analyze(&uri, &[], None);
-        assert!(
-            ran.code == Some(2) && ran.err.contains("--uri or MONGODB_URI"),
-            "{ran:?}"
-        );
+        analyze(&uri, &[], None).says(2, "--uri or MONGODB_URI");
     }
 }
 
 #[test]
 fn the_error_for_an_unreachable_address_names_the_option() {
-    let unreachable = analyze(&format!("mongodb://joe:s3cret@127.0.0.1:1/?{SHORT_TIMEOUT}"), &[], None);
-    assert!(
-        unreachable.code == Some(3) && unreachable.err.contains("--uri or MONGODB_URI"),
-        "{unreachable:?}"
-    );
-    let no_name = analyze(
-        &format!("mongodb://joe:s3cret@host.invalid/?{SHORT_TIMEOUT}"),
-        &[],
-        None,
-    );
-    assert!(
-        no_name.code == Some(3) && no_name.err.contains("--uri or MONGODB_URI"),
-        "{no_name:?}"
-    );
+    for address in ["127.0.0.1:1", "host.invalid"] {
+        let uri = format!("mongodb://joe:s3cret@{address}/?{SHORT_TIMEOUT}");
+        analyze(&uri, &[], None).says(3, "--uri or MONGODB_URI");
+    }
 }
 
 #[test]
 fn the_error_for_an_unknown_seed_list_names_the_option() {
     let no_records = analyze("mongodb+srv://joe:s3cret@cluster.mongo-patterns.invalid/", &[], None);
-    assert_eq!(no_records.code, Some(3), "{no_records:?}");
-    assert!(
-        no_records.err.contains("--uri or MONGODB_URI") && no_records.err.contains("DNS"),
-        "{}",
-        no_records.err
-    );
-    let with_port = analyze("mongodb+srv://joe:s3cret@a.b.invalid:27017/", &[], None);
-    assert!(
-        with_port.code == Some(2) && with_port.err.contains("--uri or MONGODB_URI"),
-        "{with_port:?}"
-    );
+    no_records.says(3, "--uri or MONGODB_URI");
+    no_records.says(3, "DNS");
+    analyze("mongodb+srv://joe:s3cret@a.b.invalid:27017/", &[], None).says(2, "--uri or MONGODB_URI");
 }

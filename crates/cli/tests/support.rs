@@ -1,5 +1,6 @@
 //! Helpers that the tests share.
 
+use std::borrow::Borrow;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -8,8 +9,9 @@ use std::time::Duration;
 use futures::TryStreamExt;
 use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{DateTime, Document, doc};
-use mongodb::{Collection, IndexModel};
+use mongodb::{Database, IndexModel};
 use serde_json::Value;
+pub use serde_json::json;
 
 /// 2023-10-26T15:47:03Z.
 pub const SECOND: i64 = 1_698_335_223;
@@ -87,6 +89,54 @@ impl Ran {
         lines
     }
 
+    /// Checks that the exit code is 0.
+    #[track_caller]
+    pub fn ok(self) -> Self {
+        assert_eq!(self.code, Some(0), "{self:?}");
+        self
+    }
+
+    /// Checks the exit code, and that standard error has this text.
+    #[track_caller]
+    pub fn says(&self, code: i32, text: &str) {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        assert!(self.err.contains(text), "{text}: {self:?}");
+    }
+
+    /// Checks that standard output has these texts.
+    #[track_caller]
+    pub fn shows<const N: usize>(&self, texts: [&str; N]) {
+        for text in texts {
+            assert!(self.out.contains(text), "{text}: {self:?}");
+        }
+    }
+
+    /// Checks that the lines of standard output have at most 80 columns.
+    #[track_caller]
+    pub fn fits_80_columns(&self) {
+        let wide = self.out.lines().find(|line| line.chars().count() > 80);
+        assert_eq!(wide, None, "{}", self.out);
+    }
+
+    /// Checks the exit code, and these fields of the first line.
+    #[track_caller]
+    pub fn begins(&self, code: i32, fields: Value) {
+        self.has(code, &self.json()[0], fields);
+    }
+
+    /// Checks the exit code, and these fields of the summary.
+    #[track_caller]
+    pub fn ends(&self, code: i32, fields: Value) {
+        self.has(code, &self.summary(), fields);
+    }
+
+    #[track_caller]
+    fn has(&self, code: i32, line: &Value, fields: Value) {
+        let names = fields.as_object().unwrap().keys();
+        let found = Value::Object(names.map(|name| (name.clone(), line[name].clone())).collect());
+        assert_eq!((self.code, found), (Some(code), fields), "{self:?}");
+    }
+
     /// Returns the summary, which is the last line.
     #[track_caller]
     pub fn summary(&self) -> Value {
@@ -130,28 +180,50 @@ pub fn bucket(db: &TestDatabase, arguments: &[&str]) -> Ran {
     ran(on(db).arg("bucket").args(BUCKETS).args(arguments))
 }
 
+/// Prints the profile that `init` suggests for a collection.
+pub fn profile(db: &TestDatabase, collection: &str) -> Ran {
+    ran(on(db).args(["init", collection, "--out", "-"]))
+}
+
 /// Fills a flat collection with `items` items, one per second, over `keys` keys from 0, with an index on the key.
 pub async fn fill(db: &TestDatabase, keys: i64, items: i64) -> Vec<Document> {
     let documents: Vec<Document> = (0..items)
         .map(|n| doc! { "_id": n, "customerId": n % keys, "n": n, "date": DateTime::from_millis((SECOND + n) * 1000) })
         .collect();
-    let flat = db.plain_collection::<Document>("flat");
-    flat.insert_many(&documents).await.unwrap();
-    let by_key = IndexModel::builder().keys(doc! { "customerId": 1 }).build();
-    flat.create_index(by_key).await.unwrap();
+    insert(db, "flat", &documents).await;
+    index(db, "flat", doc! { "customerId": 1 }).await;
     documents
 }
 
+pub async fn insert(db: &TestDatabase, collection: &str, documents: impl IntoIterator<Item = impl Borrow<Document>>) {
+    let database = db.plain_client().database(db.database().name());
+    insert_in(&database, collection, documents).await;
+}
+
+pub async fn insert_in(
+    database: &Database,
+    collection: &str,
+    documents: impl IntoIterator<Item = impl Borrow<Document>>,
+) {
+    let collection = database.collection::<Document>(collection);
+    collection.insert_many(documents).await.unwrap();
+}
+
+pub async fn update(db: &TestDatabase, collection: &str, filter: Document, update: Document) {
+    let collection = db.plain_collection::<Document>(collection);
+    collection.update_many(filter, update).await.unwrap();
+}
+
+pub async fn index(db: &TestDatabase, collection: &str, keys: Document) {
+    let index = IndexModel::builder().keys(keys).build();
+    let collection = db.plain_collection::<Document>(collection);
+    collection.create_index(index).await.unwrap();
+}
+
 pub async fn all(db: &TestDatabase, collection: &str) -> Vec<Document> {
-    let collection: Collection<Document> = db.plain_collection(collection);
-    collection
-        .find(doc! {})
-        .sort(doc! { "_id": 1 })
-        .await
-        .unwrap()
-        .try_collect()
-        .await
-        .unwrap()
+    let collection = db.plain_collection::<Document>(collection);
+    let find = collection.find(doc! {}).sort(doc! { "_id": 1 });
+    find.await.unwrap().try_collect().await.unwrap()
 }
 
 pub fn write(folder: &Path, name: &str, text: &str) -> String {
@@ -202,9 +274,9 @@ pub fn invalid_documents<const N: usize>(analyzed: &Ran, reasons: [&str; N]) -> 
     (reasons.map(of), filter)
 }
 
+#[track_caller]
 pub fn refused(ran: &Ran, text: &str) {
-    assert_eq!(ran.code, Some(2), "{ran:?}");
-    assert!(ran.err.contains(text), "{text}: {ran:?}");
+    ran.says(2, text);
 }
 
 /// Waits until a condition is true. It is a failure after a minute.
