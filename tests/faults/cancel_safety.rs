@@ -90,7 +90,7 @@ async fn a_repair_resumes_after_the_futures_of_its_items_are_dropped() {
 }
 
 #[tokio::test]
-async fn an_append_is_stored_after_the_first_poll_of_its_future() {
+async fn a_write_is_stored_after_the_first_poll_of_its_future() {
     testkit::run(async |db| {
         let trades: Trades = ready(db, builder(db).item_id_field("n")).await;
         // The first write checks that the index exists.
@@ -100,13 +100,7 @@ async fn an_append_is_stored_after_the_first_poll_of_its_future() {
         let again = trades.append(&1, &spread(1)).await.unwrap();
         assert!(again.already_there);
         assert_eq!(trades.counts(&1).await.unwrap().items, 1);
-    })
-    .await;
-}
 
-#[tokio::test]
-async fn a_push_is_stored_after_the_first_poll_of_its_future() {
-    testkit::run(async |db| {
         let books: Books = books_ready(db, books_builder(db)).await;
         books.insert(&book(1, 0)).await.unwrap();
         drop(books.push(1, "user00").into_future());

@@ -1,10 +1,9 @@
-//! Faults at every command, dropped futures, and failover.
+//! Faults at every command, and dropped futures.
 
 pub(crate) mod cancel_safety;
 pub(crate) mod cancellation;
 pub(crate) mod error_kinds;
 pub(crate) mod exactly_once;
-pub(crate) mod failover;
 pub(crate) mod router;
 pub(crate) mod table;
 pub(crate) mod transaction_bounds;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures::future::join_all;
 use mongo_patterns::{Error, ErrorKind};
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::doc;
@@ -15,10 +16,8 @@ const UNAVAILABLE: [i32; 5] = [133, 134, 239, 272, 462];
 const BROKEN: [i32; 3] = [7, 202, 407];
 
 fn assert_unknown(error: &Error, context: &str) {
-    assert!(
-        error.is_outcome_unknown() && !error.is_transient(),
-        "{context}: {error:?}"
-    );
+    let is_unknown = error.is_outcome_unknown() && !error.is_transient();
+    assert!(is_unknown, "{context}: {error:?}");
     assert!(error.to_string().contains("may or may not"), "{context}: {error}");
 }
 
@@ -56,10 +55,8 @@ async fn fails(db: &TestDatabase, command: &str, write: impl AsyncFn() -> Result
         .await;
     let error = write().await.unwrap_err();
     fault.disable().await;
-    assert!(
-        error.is_outcome_unknown() && !error.is_transient(),
-        "{command}: {error:?}"
-    );
+    let is_unknown = error.is_outcome_unknown() && !error.is_transient();
+    assert!(is_unknown, "{command}: {error:?}");
 }
 
 #[tokio::test]
@@ -79,35 +76,27 @@ async fn no_write_of_a_bucket_is_reported_as_not_stored() {
     .await;
 }
 
-/// The first append is sent alone, and the others together. Each caller gets the error, and no item is retried.
+/// The first call is sent alone, and the others together. Each caller gets the error, and nothing is retried.
 #[tokio::test]
-async fn no_item_of_joined_calls_is_retried() {
+async fn nothing_of_joined_calls_is_retried() {
     testkit::run(async |db| {
         let trades = trades(db).await;
-        let fault = FailPoint::on(&["update", "findAndModify", "insert"]);
-        let fault = fault.error_code(133).enable(db).await;
-        let items: Vec<Trade> = (0..4).map(spread).collect();
-        let appends = items.iter().map(|item| trades.append(&123, item).into_future());
-        for result in futures::future::join_all(appends).await {
-            assert_unknown(&result.unwrap_err(), "batch");
-        }
-        assert!(db.recorder().round_trips() <= 4, "{:?}", db.recorder().names());
-        fault.disable().await;
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn no_element_of_joined_calls_is_retried() {
-    testkit::run(async |db| {
         let books = outlier::support::books(db).await;
         books.insert(&outlier::support::book(2, 0)).await.unwrap();
+        let fault = FailPoint::on(&["update", "findAndModify", "insert"]);
+        let fault = fault.error_code(133).enable(db).await;
         db.recorder().clear();
-        let fault = FailPoint::on(&["findAndModify"]).error_code(133).enable(db).await;
+        let items: Vec<Trade> = (0..4).map(spread).collect();
+        let appends = items.iter().map(|item| trades.append(&123, item).into_future());
+        for result in join_all(appends).await {
+            assert_unknown(&result.unwrap_err(), "append");
+        }
+        assert!(db.recorder().round_trips() <= 4, "{:?}", db.recorder().names());
+        db.recorder().clear();
         let users = outlier::support::users(0..4);
         let pushes = users.iter().map(|user| books.push(2, user).into_future());
-        for result in futures::future::join_all(pushes).await {
-            assert_unknown(&result.unwrap_err(), "batch");
+        for result in join_all(pushes).await {
+            assert_unknown(&result.unwrap_err(), "push");
         }
         assert!(db.recorder().round_trips() <= 4, "{:?}", db.recorder().names());
         fault.disable().await;
@@ -122,11 +111,8 @@ async fn no_push_is_reported_as_not_stored() {
         books.insert(&outlier::support::book(2, 3)).await.unwrap();
         let user = "user99".to_owned();
         fails(db, "findAndModify", async || books.push(2, &user).await.map(drop)).await;
-        assert_eq!(
-            outlier::support::stored(db, 2).await.len(),
-            4,
-            "the last one was executed"
-        );
+        let stored = outlier::support::stored(db, 2).await;
+        assert_eq!(stored.len(), 4, "the last one was executed");
         fails(db, "insert", async || {
             outlier::support::sales(db).delete_many(doc! {}).await.unwrap();
             books.insert(&outlier::support::book(3, 3)).await.map(drop)
@@ -136,19 +122,31 @@ async fn no_push_is_reported_as_not_stored() {
     .await;
 }
 
-/// A command of a transaction that fails, whatever the reason, leaves nothing behind.
+/// A command of a transaction that fails, whatever the reason, leaves nothing behind. A chunk that moves aborts transactions,
+/// which the call repeats as its policy allows.
 #[tokio::test]
 async fn a_child_whose_transaction_failed_is_not_stored() {
     testkit::run(async |db| {
         let few = mongo_patterns::RetryPolicy::default().with_max_attempts(3);
         let products: subset::support::Products =
             subset::support::ready(db, subset::support::builder(db.database()).retry(few)).await;
-        for code in UNAVAILABLE.into_iter().chain(BROKEN) {
-            let fault = FailPoint::on(&["insert"]).error_code(code).enable(db).await;
-            products.insert(&subset::support::review(1)).await.unwrap_err();
+        let insert = async |fault: FailPoint, code: i32| {
+            let fault = fault.enable(db).await;
+            let error = products.insert(&subset::support::review(1)).await.unwrap_err();
             fault.disable().await;
-            let reviews = db.plain_collection::<mongodb::bson::Document>("review");
+            let reviews = subset::support::reviews(db);
             assert_eq!(reviews.count_documents(doc! {}).await.unwrap(), 0, "{code}");
+            error
+        };
+        for code in UNAVAILABLE.into_iter().chain(BROKEN) {
+            insert(FailPoint::on(&["insert"]).error_code(code), code).await;
+        }
+        for (code, is_contention) in [(239, true), (267, true), (272, true), (133, false)] {
+            let fault = FailPoint::on(&["insert"]).error_code(code);
+            let error = insert(fault.error_labels(&["TransientTransactionError"]), code).await;
+            assert_eq!(error.is_contention(), is_contention, "{code}: {error:?}");
+            assert!(error.is_transient() && !error.is_outcome_unknown(), "{code}: {error:?}");
+            assert_eq!(error.attempts(), Some(3), "{code}");
         }
     })
     .await;
@@ -267,29 +265,6 @@ async fn what_a_router_is_too_old_for_is_unsupported() {
         fault.disable().await;
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
         assert_eq!(outlier::support::stored(db, 2).await.len(), 50);
-    })
-    .await;
-}
-
-/// A chunk that moves aborts transactions, which the call repeats as its policy allows.
-#[tokio::test]
-async fn transactions_that_lose_against_moving_chunks_end_as_contention() {
-    testkit::run(async |db| {
-        use mongo_patterns::RetryPolicy;
-        let policy = RetryPolicy::default().with_max_attempts(3);
-        let products = subset::support::builder(db.database()).retry(policy);
-        let products: subset::support::Products = subset::support::ready(db, products).await;
-        for (code, is_contention) in [(239, true), (267, true), (272, true), (133, false)] {
-            let fault = FailPoint::on(&["insert"]).error_code(code);
-            let fault = fault.error_labels(&["TransientTransactionError"]).enable(db).await;
-            let error = products.insert(&subset::support::review(1)).await.unwrap_err();
-            fault.disable().await;
-            assert_eq!(error.is_contention(), is_contention, "{code}: {error:?}");
-            assert!(error.is_transient() && !error.is_outcome_unknown(), "{code}: {error:?}");
-            assert_eq!(error.attempts(), Some(3), "{code}");
-            let reviews = db.plain_collection::<mongodb::bson::Document>("review");
-            assert_eq!(reviews.count_documents(doc! {}).await.unwrap(), 0);
-        }
     })
     .await;
 }
