@@ -139,7 +139,7 @@ fn run_step(step: Step) -> Result<()> {
             run_process(cargo(all).args(with_cluster))
         }
         Step::Docs => {
-            let all = ["doc", "--workspace", "--no-deps", "--locked", "--quiet"];
+            let all = ["doc", "--workspace", "--lib", "--no-deps", "--locked", "--quiet"];
             run_process(cargo(all).env("RUSTDOCFLAGS", "-D warnings"))
         }
         Step::Book => book::check(&book::Options::default()),

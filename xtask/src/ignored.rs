@@ -22,7 +22,7 @@ pub(crate) fn with_slow_tests() -> Result<Vec<String>> {
     Ok(["--include-ignored".to_owned()].into_iter().chain(skipped).collect())
 }
 
-/// Returns the names of the functions of tests with this reason in their attribute `ignore`.
+/// Returns the paths of the tests with this reason in their attribute `ignore`.
 pub(crate) fn ignored_tests(reason: &str) -> Result<Vec<String>> {
     let attribute = format!("#[ignore = \"{reason}\"]");
     let mut tests = Vec::new();
@@ -33,7 +33,8 @@ pub(crate) fn ignored_tests(reason: &str) -> Result<Vec<String>> {
             let (_, function) = lines
                 .find_map(|line| line.split_once("fn "))
                 .context("a test has a name")?;
-            tests.push(function.split('(').next().unwrap_or_default().to_owned());
+            let function = function.split('(').next().unwrap_or_default();
+            tests.push(format!("{}{function}", module(file)));
         }
     }
     ensure!(
@@ -42,4 +43,24 @@ pub(crate) fn ignored_tests(reason: &str) -> Result<Vec<String>> {
     );
     println!("{} tests are ignored: {reason}", tests.len());
     Ok(tests)
+}
+
+/// Returns the path of the module in this file, with `::` behind it.
+fn module(file: &str) -> String {
+    let folders = file.split_once("tests/").or_else(|| file.split_once("src/"));
+    let path = folders.map_or(file, |(_, path)| path).trim_end_matches(".rs");
+    let path = path.trim_end_matches("mod").trim_end_matches('/');
+    format!("{}::", path.replace('/', "::"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::module;
+
+    #[test]
+    fn a_module_has_the_path_of_its_file() {
+        assert_eq!(module("tests/faults/table/mod.rs"), "faults::table::");
+        assert_eq!(module("tests/bucket/items_range.rs"), "bucket::items_range::");
+        assert_eq!(module("crates/cli/tests/killed.rs"), "killed::");
+    }
 }
