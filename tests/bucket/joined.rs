@@ -5,7 +5,7 @@
 use futures::future::join_all;
 use futures::{FutureExt, poll};
 use mongo_patterns::bucket::{Appended, BucketRepository};
-use mongo_patterns::{ErrorKind, Result};
+use mongo_patterns::{Error, ErrorKind, Result};
 use mongo_patterns_testkit::{self as testkit, FailPoint};
 use mongodb::IndexModel;
 use mongodb::bson::{Document, doc};
@@ -155,7 +155,7 @@ async fn items_that_exceed_the_limit_together_are_sent_separately() {
         texts.ensure_indexes().await.unwrap();
         let sizes = [1, 9 << 20, 9 << 20, 1, 17 << 20, 1];
         let results = append_all(&texts, &sizes.map(|bytes| "x".repeat(bytes))).await;
-        let kind = |result: &Result<Appended>| result.as_ref().err().map(|error| error.kind());
+        let kind = |result: &Result<Appended>| result.as_ref().err().map(Error::kind);
         let kinds: Vec<Option<ErrorKind>> = results.iter().map(kind).collect();
         assert_eq!(kinds, [None, None, None, None, Some(ErrorKind::TooLarge), None]);
         assert_eq!(texts.counts(&123).await.unwrap().items, 5);

@@ -253,7 +253,8 @@ mod tests {
 
     #[test]
     fn anomalies_of_pages_are_found() {
-        let cases: &[(Moment, Moment, &[&[i64]], &[Wrong])] = &[
+        type Case<'a> = (Moment, Moment, &'a [&'a [i64]], &'a [Wrong]);
+        let cases: &[Case<'_>] = &[
             (0, 5, &[], &[]),
             (0, 5, &[&[0]], &[]),
             // A read may return an item whose append has not ended, or not.
