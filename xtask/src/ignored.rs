@@ -5,6 +5,7 @@ use std::fs;
 use anyhow::{Context, Result, ensure};
 
 use crate::process::tracked_files;
+use crate::promises::module_of;
 
 /// The reason of a test that is for `cargo xtask ci --full`.
 pub(crate) const LONG_TESTS: &str = "long: cargo xtask ci --full";
@@ -26,15 +27,21 @@ pub(crate) fn with_slow_tests() -> Result<Vec<String>> {
 pub(crate) fn ignored_tests(reason: &str) -> Result<Vec<String>> {
     let attribute = format!("#[ignore = \"{reason}\"]");
     let mut tests = Vec::new();
-    for file in tracked_files()?.iter().filter(|file| file.ends_with(".rs")) {
-        let source = fs::read_to_string(file).with_context(|| file.clone())?;
+    for file in tracked_files()? {
+        let Some(module) = module_of(&file) else { continue };
+        // The harness of a crate does not print its name.
+        let module = match file.starts_with("tests/") {
+            true => module.as_str(),
+            false => module.split_once("::").map_or("", |(_, module)| module),
+        };
+        let source = fs::read_to_string(&file).with_context(|| file.clone())?;
         let mut lines = source.lines().map(str::trim);
         while lines.any(|line| line == attribute) {
             let (_, function) = lines
                 .find_map(|line| line.split_once("fn "))
                 .context("a test has a name")?;
             let function = function.split('(').next().unwrap_or_default();
-            tests.push(format!("{}{function}", module(file)));
+            tests.push(format!("{module}::{function}"));
         }
     }
     ensure!(
@@ -43,24 +50,4 @@ pub(crate) fn ignored_tests(reason: &str) -> Result<Vec<String>> {
     );
     println!("{} tests are ignored: {reason}", tests.len());
     Ok(tests)
-}
-
-/// Returns the path of the module in this file, with `::` behind it.
-fn module(file: &str) -> String {
-    let folders = file.split_once("tests/").or_else(|| file.split_once("src/"));
-    let path = folders.map_or(file, |(_, path)| path).trim_end_matches(".rs");
-    let path = path.trim_end_matches("mod").trim_end_matches('/');
-    format!("{}::", path.replace('/', "::"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::module;
-
-    #[test]
-    fn a_module_has_the_path_of_its_file() {
-        assert_eq!(module("tests/faults/table/mod.rs"), "faults::table::");
-        assert_eq!(module("tests/bucket/items_range.rs"), "bucket::items_range::");
-        assert_eq!(module("crates/cli/tests/killed.rs"), "killed::");
-    }
 }

@@ -115,7 +115,7 @@ impl Known {
 
 /// Returns the module path of a file as the test harness prints it, with the crate before it for others than
 /// `integration-tests`.
-fn module_of(file: &str) -> Option<String> {
+pub(crate) fn module_of(file: &str) -> Option<String> {
     let path = file.strip_suffix(".rs")?;
     let path = match path.strip_prefix("tests/") {
         Some(path) => path.to_owned(),
