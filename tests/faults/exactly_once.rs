@@ -164,6 +164,41 @@ async fn a_stream_and_joined_calls_recognize_items_too() {
     .await;
 }
 
+#[tokio::test]
+async fn a_failed_batch_is_safe_to_retry() {
+    testkit::run(async |db| {
+        let trades = ready(db, identified(db)).await;
+        let batch: Vec<Trade> = (0..64).map(spread).collect();
+        for (command, skip) in [("findAndModify", 0), ("findAndModify", 1), ("insert", 0), ("find", 0)] {
+            for applied in [false, true] {
+                plain(db).delete_many(doc! {}).await.unwrap();
+                for n in [1, 12, 40] {
+                    trades.append(&123, &spread(n)).await.unwrap();
+                }
+                let fault = FailPoint::on(&[command]).skip(skip);
+                // The first findAndModify matches an item that is stored, so it has no write to report.
+                let fault = match (applied, command, skip) {
+                    (false, ..) | (true, "find", _) | (true, "findAndModify", 0) => fault.error_code(96),
+                    (true, ..) => fault.write_concern_error(64),
+                };
+                let fault = fault.enable(db).await;
+                let error = trades.append_many(&123, &batch).await.expect_err(command);
+                fault.disable().await;
+                let prefix = error.stored_count().unwrap();
+                let there = stored(db).await;
+                assert!(
+                    (0..i64::try_from(prefix).unwrap()).all(|n| there.contains_key(&n)),
+                    "{command}"
+                );
+                let appended = trades.append_many(&123, &batch).await.unwrap();
+                assert_eq!(appended.items + appended.already_there, 64);
+                assert_each_once(db, 64).await;
+            }
+        }
+    })
+    .await;
+}
+
 /// The writers append in different orders, one by one and in batches.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sixty_four_writers_of_the_same_items_store_each_once() {

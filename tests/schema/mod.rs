@@ -3,6 +3,7 @@
 pub(crate) mod calls;
 pub(crate) mod concurrent;
 pub(crate) mod contacts;
+pub(crate) mod dropped;
 pub(crate) mod failover;
 pub(crate) mod find;
 pub(crate) mod lease;

@@ -1,7 +1,5 @@
 //! Steps that leave a trace: a document for each of their runs.
 
-use std::time::Duration;
-
 use futures::TryStreamExt;
 use mongo_patterns::schema::Migrations;
 use mongo_patterns::{Error, ErrorKind, Result};
@@ -9,7 +7,7 @@ use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{Document, doc};
 use mongodb::{ClientSession, Collection, Database};
 
-use crate::common::support::ends;
+use crate::common::support::{ends, pause};
 
 /// The work of a plain step.
 pub async fn trace(database: &Database, step: &str) -> Result<()> {
@@ -74,7 +72,7 @@ pub fn list(database: &Database, names: &[&'static str]) -> Migrations {
 pub async fn until_found(collection: Collection<Document>, filter: Document) {
     let found = async {
         while collection.find_one(filter.clone()).await.unwrap().is_none() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
+            pause().await;
         }
     };
     ends("a document", found).await;
