@@ -1,5 +1,5 @@
 //! A follower that is dropped, fails or is killed: the next one resumes, misses nothing, and does nothing twice. It is dropped
-//! and fails by turns, at every sixth command. The table of faults has all commands.
+//! and fails by turns, at every third command. The table of faults has all commands.
 
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ async fn a_follower_dropped_after_a_command_is_resumed() {
         case.begin().await;
         let mut round = 0;
         for is_first in [true, false] {
-            for commands in (0..).step_by(12) {
+            for commands in (0..).step_by(6) {
                 round += 1;
                 follower.write_plainly(db, round).await;
                 if is_first {
@@ -84,7 +84,7 @@ async fn a_follower_that_fails_at_a_command_can_be_called_again() {
         let case = Case { db, follower };
         case.begin().await;
         let mut failed = 0;
-        for commands in (6..).step_by(12) {
+        for commands in (3..).step_by(6) {
             follower.write_plainly(db, commands).await;
             db.recorder().clear();
             let fault = FailPoint::on(&COMMANDS).error_code(96).plan(db, commands as usize);
