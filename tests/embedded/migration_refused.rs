@@ -80,10 +80,10 @@ async fn invalid_children_are_not_embedded() {
 async fn orphans_do_not_prevent_a_migration() {
     testkit::run(async |db| {
         stored(db).insert_one(doc! { "_id": 0, "addresses": [] }).await.unwrap();
-        let orphan = || doc! { "id": 1, "patron_id": "nobody" };
+        let orphan = || doc! { "id": 1, "patron_id": "unknown" };
         let mut documents = vec![
             doc! { "_id": 1, "id": 1, "patron_id": 0 },
-            doc! { "patron_id": "nobody" },
+            doc! { "patron_id": "unknown" },
         ];
         documents.extend([orphan(), orphan(), orphan()]);
         addresses(db).insert_many(documents).await.unwrap();

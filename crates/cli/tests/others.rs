@@ -56,7 +56,7 @@ async fn references_are_migrated_to_embedded_children() {
     testkit::run(async |db| {
         insert(db, "patron", [doc! { "_id": "joe" }, doc! { "_id": "ann" }]).await;
         let refers = |id: i32, patron: &str| doc! { "_id": id, "patron_id": patron, "zip": "12345" };
-        let addresses = [refers(1, "joe"), refers(2, "joe"), refers(3, "nobody")];
+        let addresses = [refers(1, "joe"), refers(2, "joe"), refers(3, "unknown")];
         insert(db, "address", addresses).await;
         embedded(db, &["migrate"]).says(1, "patron_id: 1");
         index(db, "address", doc! { "patron_id": 1 }).await;
