@@ -241,7 +241,7 @@ async fn a_conflict_stays_as_a_whole_unless_it_replaces() {
 
 /// Too many for a chunk, which is halved, and too many for a transaction.
 #[tokio::test]
-#[ignore = "long: cargo xtask ci --full"]
+#[ignore = "slow: cargo xtask ci"]
 async fn wholes_of_any_size_move_or_are_counted() {
     testkit::run(async |db| {
         let (books, archive) = shop(db, false).await;

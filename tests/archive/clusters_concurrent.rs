@@ -24,7 +24,7 @@ async fn writes_of_the_entry(db: &TestDatabase, moves: usize) {
 
 /// Another process begins a move between two commands of one.
 #[tokio::test]
-#[ignore = "long: cargo xtask ci --full"]
+#[ignore = "slow: cargo xtask ci"]
 async fn a_move_that_another_one_takes_the_place_of_is_tried_again() {
     testkit::run(async |db| {
         elsewhere(db).await;

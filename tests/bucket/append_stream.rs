@@ -35,7 +35,7 @@ async fn history(trades: &Trades, key: u32) -> Vec<Trade> {
 }
 
 #[tokio::test]
-#[ignore = "long: cargo xtask ci --full"]
+#[ignore = "slow: cargo xtask ci"]
 async fn a_stream_is_stored_by_key_in_its_order() {
     testkit::run(async |db| {
         for (policy, concurrency, buffer) in [

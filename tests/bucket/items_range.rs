@@ -230,7 +230,7 @@ fn allowed_lateness() -> Duration {
 
 /// `cargo xtask long ranges` checks some thousand histories.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "long: cargo xtask ci --full"]
+#[ignore = "slow: cargo xtask ci"]
 async fn random_histories_and_queries() {
     let is_long = std::env::var_os("MONGO_PATTERNS_LONG").is_some_and(|value| value == "1");
     let histories = (

@@ -128,7 +128,7 @@ async fn writers_of_all_kinds_by_item_time() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "long: cargo xtask ci --full"]
+#[ignore = "slow: cargo xtask ci"]
 async fn writers_of_all_kinds_monotonic() {
     testkit::run(async |db| everything_at_once(db, IdPolicy::Monotonic).await).await;
 }

@@ -196,7 +196,7 @@ async fn every_operator_changes_one_item() {
 /// Another process removes items, so that all later ones move up to earlier pages, which the server may have
 /// passed already.
 #[tokio::test]
-#[ignore = "long: cargo xtask ci --full"]
+#[ignore = "slow: cargo xtask ci"]
 async fn an_item_that_moves_up_is_always_found() {
     testkit::run(async |db| {
         const ITEMS: i64 = 30;

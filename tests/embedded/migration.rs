@@ -95,7 +95,7 @@ async fn migrate(db: &TestDatabase) -> Result<Migrated, Error> {
 }
 
 #[tokio::test]
-#[ignore = "long: cargo xtask ci --full"]
+#[ignore = "slow: cargo xtask ci"]
 async fn six_thousand_addresses_are_migrated_there_and_back() {
     testkit::run(async |db| {
         let expected = fill(db, 2100).await;

@@ -13,7 +13,7 @@ async fn repaired(policies: &Policies) -> Vec<Repaired> {
 }
 
 #[tokio::test]
-#[ignore = "long: cargo xtask ci --full"]
+#[ignore = "slow: cargo xtask ci"]
 async fn findings_of_many_documents_are_streamed() {
     const MANY: i32 = 105;
     testkit::run(async |db| {

@@ -32,7 +32,7 @@ async fn open_cursors(db: &TestDatabase) -> usize {
 
 /// The stream waits for a batch when it is dropped.
 #[tokio::test]
-#[ignore = "long: cargo xtask ci --full"]
+#[ignore = "slow: cargo xtask ci"]
 async fn a_stream_of_findings_is_dropped() {
     testkit::run(async |db| {
         let operation = operation("push");

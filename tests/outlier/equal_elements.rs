@@ -235,7 +235,7 @@ async fn check(db: &TestDatabase, lists: &Lists, a: &Bson, b: &Bson) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "long: cargo xtask ci --full"]
+#[ignore = "slow: cargo xtask ci"]
 async fn all_calls_compare_elements_alike() {
     let pairs = (values(), values(), any::<bool>());
     testkit::run(async |db| {

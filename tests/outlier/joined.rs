@@ -290,7 +290,7 @@ async fn the_queue_of_a_list_survives_the_end_of_a_runtime() {
 /// Tasks push and remove, while the same process and another one rebalance, until a rebalance has moved elements. Most elements
 /// go again, so that the list is short and the flag comes and goes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "long: cargo xtask ci --full"]
+#[ignore = "slow: cargo xtask ci"]
 async fn no_element_is_lost_while_others_rebalance_and_remove() {
     testkit::run(async |db| {
         let books: Books = ready(db, builder(db).threshold(5).max_overflow_elements(4)).await;

@@ -143,7 +143,7 @@ enum Fault {
 /// The first element is pushed alone. The others fill the array, then an overflow document, then open others. Each
 /// command fails once.
 #[tokio::test]
-#[ignore = "long: cargo xtask ci --full"]
+#[ignore = "slow: cargo xtask ci"]
 async fn each_caller_learns_of_its_element_when_a_command_of_the_batch_fails() {
     testkit::run(async |db| {
         let books: Books = ready(db, builder(db).threshold(5).max_overflow_elements(10)).await;

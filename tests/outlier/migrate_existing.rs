@@ -162,7 +162,7 @@ async fn contents(db: &TestDatabase) -> (Vec<Document>, BTreeSet<String>) {
 
 /// The process ends while a command is on its way, for every third of them, and another one resumes.
 #[tokio::test]
-#[ignore = "long: cargo xtask ci --full"]
+#[ignore = "slow: cargo xtask ci"]
 async fn a_killed_migration_is_resumed_with_the_same_result() {
     testkit::run(async |db| {
         plant_four(db).await;

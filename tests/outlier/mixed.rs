@@ -105,7 +105,7 @@ async fn sixty_four_writers_push_and_remove_unique_elements() {
 
 /// A push to a book that is deleted concurrently succeeds, or returns `NotFound`. No overflow documents are left.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "long: cargo xtask ci --full"]
+#[ignore = "slow: cargo xtask ci"]
 async fn books_that_come_and_go_under_their_writers() {
     testkit::run(async |db| {
         let books = ready(db, builder(db).threshold(3).max_overflow_elements(4)).await;

@@ -202,7 +202,7 @@ async fn an_absent_element_is_not_found() {
 
 /// By repositories of two thresholds, which move elements to the array and back. No lock keeps them apart from the updates.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "long: cargo xtask ci --full"]
+#[ignore = "slow: cargo xtask ci"]
 async fn increments_of_sixty_four_tasks_add_up_while_another_process_moves_the_elements() {
     testkit::run(async |db| {
         const EACH: usize = 4;

@@ -138,7 +138,7 @@ async fn overtaken<T>(
 
 /// The source is deleted between the two reads of an insert, or of a `set_reference`.
 #[tokio::test]
-#[ignore = "long: cargo xtask ci --full"]
+#[ignore = "slow: cargo xtask ci"]
 async fn a_write_that_a_deletion_overtakes_is_withdrawn() {
     testkit::run(async |db| {
         for rule in [OnReferences::Restrict, OnReferences::Clear] {
@@ -167,7 +167,7 @@ async fn a_write_that_a_deletion_overtakes_is_withdrawn() {
 
 /// A rename between the two reads of an insert, or of a `set_reference`.
 #[tokio::test]
-#[ignore = "long: cargo xtask ci --full"]
+#[ignore = "slow: cargo xtask ci"]
 async fn a_write_that_a_rename_overtakes_is_refreshed() {
     testkit::run(async |db| {
         for is_insert in [true, false] {

@@ -103,7 +103,7 @@ async fn a_replaced_source_is_copied_if_a_copy_differs() {
 }
 
 #[tokio::test]
-#[ignore = "long: cargo xtask ci --full"]
+#[ignore = "slow: cargo xtask ci"]
 async fn each_change_of_a_document_is_corrected() {
     testkit::run(async |db| {
         let orders = followed(db, builder(db.database())).await;

@@ -137,7 +137,7 @@ async fn remove_others(db: &TestDatabase) {
 
 /// Three followers of two names, repositories, and programs that use the driver.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "long: cargo xtask ci --full"]
+#[ignore = "slow: cargo xtask ci"]
 async fn followers_repositories_and_other_programs_run_concurrently() {
     testkit::run(async |db| {
         for round in 0..2 {

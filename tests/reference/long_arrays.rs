@@ -43,7 +43,7 @@ async fn members_of(db: &TestDatabase, group: i32) -> Vec<Bson> {
 }
 
 #[tokio::test]
-#[ignore = "long: cargo xtask ci --full"]
+#[ignore = "slow: cargo xtask ci"]
 async fn a_document_with_60_000_references_is_migrated_verified_and_migrated_back() {
     let there_and_back = testkit::run(async |db| {
         let ids: Vec<i32> = (0..REFERENCES).rev().collect();
@@ -67,7 +67,7 @@ async fn a_document_with_60_000_references_is_migrated_verified_and_migrated_bac
 
 /// Up to 32 sources are found one by one, and more by a binary search. Both find each source, and no other one.
 #[tokio::test]
-#[ignore = "long: cargo xtask ci --full"]
+#[ignore = "slow: cargo xtask ci"]
 async fn each_reference_gets_its_own_source() {
     testkit::run(async |db| {
         for members in [1, 31, 32, 33, 34, 100] {
@@ -126,7 +126,7 @@ fn asked(command: &Document) -> Option<usize> {
 /// The number of commands grows with the findings, and not with their square: the sources of a document are not read again
 /// for each of its findings.
 #[tokio::test]
-#[ignore = "long: cargo xtask ci --full"]
+#[ignore = "slow: cargo xtask ci"]
 async fn a_repair_reads_one_source_for_each_finding() {
     testkit::run(async |db| {
         const MEMBERS: i32 = 150;

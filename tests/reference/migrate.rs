@@ -175,7 +175,7 @@ fn to_insert(reference: &Bson, id: &Bson) -> Bson {
 }
 
 #[tokio::test]
-#[ignore = "long: cargo xtask ci --full"]
+#[ignore = "slow: cargo xtask ci"]
 async fn random_documents_get_the_form_that_insert_stores() {
     testkit::run(async |db| {
         let with_fields = |orders: &str| {

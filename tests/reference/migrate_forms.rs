@@ -181,7 +181,7 @@ async fn references_of_other_forms_get_copies_and_keep_their_own_fields() {
 
 /// A reference of another form gets what the same reference with an `_id` gets.
 #[tokio::test]
-#[ignore = "long: cargo xtask ci --full"]
+#[ignore = "slow: cargo xtask ci"]
 async fn random_references_of_other_forms_are_those_with_an_id() {
     testkit::run(async |db| {
         let seed = fastrand::u64(..);

@@ -40,7 +40,7 @@ async fn rename_if_unfinished(db: &TestDatabase) {
 /// As when the process is killed: no command is sent after the current one, which the server stops or completes. In
 /// the meantime a customer is renamed, so a copy without its second read is stale.
 #[tokio::test]
-#[ignore = "long: cargo xtask ci --full"]
+#[ignore = "slow: cargo xtask ci"]
 async fn a_migration_dropped_at_any_command_is_finished_by_the_next() {
     testkit::run(async |db| {
         let mut dropped = 0;

@@ -209,7 +209,7 @@ async fn changes_are_kept(
 
 /// Renames, inserts, changes of references and of other fields, while a migration runs. Each acknowledged one is kept.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "long: cargo xtask ci --full"]
+#[ignore = "slow: cargo xtask ci"]
 async fn writers_continue_during_a_migration() {
     testkit::run(async |db| {
         const ORDERS: i32 = 900;

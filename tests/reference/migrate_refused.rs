@@ -101,7 +101,7 @@ pub async fn fill(db: &TestDatabase, old: impl IntoIterator<Item = Document>) ->
 }
 
 #[tokio::test]
-#[ignore = "long: cargo xtask ci --full"]
+#[ignore = "slow: cargo xtask ci"]
 async fn an_invalid_document_is_named_and_nothing_is_written() {
     testkit::run(async |db| {
         let orders = fill(db, [doc! { "_id": 1, "customerId": 1 }]).await;

@@ -176,7 +176,7 @@ async fn a_commit_in_flight_when_the_lease_is_lost_counts() {
 
 /// The conflict can be with the instance that has the lease now.
 #[tokio::test]
-#[ignore = "long: cargo xtask ci --full"]
+#[ignore = "slow: cargo xtask ci"]
 async fn a_step_that_conflicts_after_its_lease_was_lost_does_not_run_again() {
     testkit::run(async |db| {
         let (runs, catalog) = (Arc::new(AtomicU32::new(0)), db.plain_collection("mongo_patterns"));
@@ -199,7 +199,7 @@ async fn a_step_that_conflicts_after_its_lease_was_lost_does_not_run_again() {
 
 /// The steps are applied and recorded: a server that does not answer the release holds up no start.
 #[tokio::test]
-#[ignore = "long: cargo xtask ci --full"]
+#[ignore = "slow: cargo xtask ci"]
 async fn a_release_without_a_reply_is_not_waited_for() {
     testkit::run(async |db| {
         // Those that claim the record, and that record the step and release the lease.

@@ -68,7 +68,7 @@ async fn an_order_shows_its_buyer_and_follows_each_change(service: SocketAddr) {
 }
 
 #[tokio::test]
-#[ignore = "long: cargo xtask ci --full"]
+#[ignore = "slow: cargo xtask ci"]
 async fn a_change_by_another_program_reaches_the_orders_in_the_background() {
     let uri = uri().await;
     let service = Service::start(&uri).await;

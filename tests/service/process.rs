@@ -80,7 +80,7 @@ fn requests(task: u64, round: u64) -> [(&'static str, String, Value); KINDS as u
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "long: cargo xtask ci --full"]
+#[ignore = "slow: cargo xtask ci"]
 async fn nothing_acknowledged_is_lost_or_duplicated_when_the_server_is_killed() {
     let (mut mongod, database) = server().await;
     let service = Service::start(mongod.uri()).await;

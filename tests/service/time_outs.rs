@@ -41,7 +41,7 @@ async fn open_transactions(admin: &Database) -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "long: cargo xtask ci --full"]
+#[ignore = "slow: cargo xtask ci"]
 async fn a_request_that_takes_too_long_is_dropped_and_can_be_repeated() {
     let mongod = Mongod::start(MongodOptions::new()).await.unwrap();
     let mut program = program(mongod.uri());

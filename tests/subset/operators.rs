@@ -89,7 +89,7 @@ async fn the_subset_follows_an_increment_of_the_order() {
 
 /// Read, add, write loses votes. An increment without the repository leaves a stale subset.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "long: cargo xtask ci --full"]
+#[ignore = "slow: cargo xtask ci"]
 async fn votes_of_sixty_four_tasks_add_up() {
     testkit::run(async |db| {
         let products = voted(db).await;

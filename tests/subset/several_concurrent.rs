@@ -26,7 +26,7 @@ fn change(random: &mut Random) -> Document {
 
 /// With one process and with several.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "long: cargo xtask ci --full"]
+#[ignore = "slow: cargo xtask ci"]
 async fn subsets_and_figures_are_correct_when_64_writers_stop() {
     testkit::run(async |db| {
         for processes in [1, 2] {
@@ -62,7 +62,7 @@ async fn subsets_and_figures_are_correct_when_64_writers_stop() {
 
 /// Most inserts belong to the best reviews only, or to no subset, so that the calls that share a transaction differ.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "long: cargo xtask ci --full"]
+#[ignore = "slow: cargo xtask ci"]
 async fn concurrent_inserts_outside_the_first_subset_enter_the_others() {
     testkit::run(async |db| {
         for repositories in [1, 2] {

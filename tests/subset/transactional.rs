@@ -148,7 +148,7 @@ async fn processes(db: &TestDatabase, connections: u32, count: usize) -> Vec<Pro
 
 /// A transaction waits for no lock on the server, so one connection is enough for any number of them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "long: cargo xtask ci --full"]
+#[ignore = "slow: cargo xtask ci"]
 async fn concurrent_transactions_need_only_one_connection() {
     testkit::run(async |db| {
         for (writers, parents, processes_of) in [(64, 1, 1), (64, 1, 4), (64, 16, 4)] {

@@ -304,7 +304,7 @@ async fn a_cluster_without_a_mongos_says_what_is_missing() {
 }
 
 #[tokio::test]
-#[ignore = "long: cargo xtask ci --full"]
+#[ignore = "slow: cargo xtask ci"]
 async fn an_unreachable_configured_server_is_an_error_without_the_password() {
     let closed = std::net::TcpListener::bind(("127.0.0.1", 0))
         .unwrap()
