@@ -15,7 +15,7 @@ const UNAVAILABLE: [i32; 5] = [133, 134, 239, 272, 462];
 /// The router lost its connection to the shard.
 const BROKEN: [i32; 3] = [7, 202, 407];
 
-fn assert_unknown(error: &Error, context: &str) {
+pub fn assert_unknown(error: &Error, context: &str) {
     let is_unknown = error.is_outcome_unknown() && !error.is_transient();
     assert!(is_unknown, "{context}: {error:?}");
     assert!(error.to_string().contains("may or may not"), "{context}: {error}");
@@ -224,24 +224,6 @@ async fn a_read_of_an_unavailable_shard_is_transient() {
             for error in errors {
                 assert!(error.is_transient() && !error.is_outcome_unknown(), "{code}: {error:?}");
             }
-        }
-    })
-    .await;
-}
-
-/// The plan of a write was killed, by a failover or by another index, before the write of its one document.
-#[tokio::test]
-async fn a_killed_plan_is_transient_for_one_document_and_unknown_for_many() {
-    testkit::run(async |db| {
-        let trades = trades(db).await;
-        for (code, kind) in [(175, ErrorKind::Driver), (365, ErrorKind::Contention)] {
-            let fault = FailPoint::on(&["update", "delete"]).error_code(code).enable(db).await;
-            let one = trades.append(&123, &spread(0)).await.unwrap_err();
-            let many = trades.delete_key(&123).await.unwrap_err();
-            fault.disable().await;
-            assert_eq!(one.kind(), kind);
-            assert!(one.is_transient() && !one.is_outcome_unknown(), "{one:?}");
-            assert_unknown(&many, "delete_key");
         }
     })
     .await;

@@ -21,7 +21,9 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// ```
     ///
     /// From some moment on, writers with the old page size get [`IndexMissing`], with nothing stored. They continue
-    /// with the new one. No acknowledged write is lost. Readers of either size work all the time. The old index is the
+    /// with the new one. An append that the server executes at that moment can have an
+    /// [unknown outcome](mongo_patterns_core::Error::is_outcome_unknown): with an item id, repeat it with the new size. No
+    /// acknowledged write is lost. Readers of either size work all the time. The old index is the
     /// only one that is dropped, and only with exactly its definition.
     ///
     /// - To larger pages: all keys are rewritten while writers with the old size continue. Then the old index is

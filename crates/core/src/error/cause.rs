@@ -9,7 +9,7 @@ use mongodb::error::{
 
 use super::command::{Command, CommandError};
 use super::driver::{
-    DUPLICATE_KEY, QUERY_PLAN_KILLED, code, code_name, is_authentication, is_bad_hint, is_without_result, server_error,
+    DUPLICATE_KEY, QUERY_PLAN_KILLED, code, code_name, is_authentication, is_without_result, server_error,
 };
 use super::kind::ErrorKind;
 
@@ -55,8 +55,11 @@ const UNAVAILABLE: [i32; 15] = [
     239, 249, 267, 272, 304, 343, 13388, // chunks are moving
     433, 449, 450, 462, // overloaded, since MongoDB 8.0
 ];
-/// The transaction of a write needs more of the server's cache than there is.
+/// The transaction of a write needs more of the server's cache than there is. The write of a single document has no effect.
 const TEMPORARILY_UNAVAILABLE: i32 = 365;
+/// Ended by the server between two steps of its plan. It can end the write of a single document after it stored it, when the
+/// index of the plan is dropped before the plan looks for another document. The reply then counts no document as written.
+const ENDED: [i32; 2] = [QUERY_PLAN_KILLED, TEMPORARILY_UNAVAILABLE];
 /// How the driver refuses a session of another client. It sends nothing.
 const OTHER_CLIENT: &str = "the session provided to an operation must be created from the same client";
 const UNKNOWN_OUTCOME: &str = "the command was interrupted: a write may or may not have taken effect";
@@ -84,20 +87,20 @@ impl CommandError {
         // A write that was sent twice: by the driver, or by the router of a sharded cluster, which adds no label. The
         // first attempt may have taken effect, unless both replies exclude that.
         let is_retried = has(RETRYABLE_WRITE_ERROR);
-        if is_contended(self) {
+        if code(self) == Some(TEMPORARILY_UNAVAILABLE) {
             return self.command != Command::WriteMany && !is_retried;
         }
         let is_unavailable = has(SYSTEM_OVERLOADED_ERROR) || is_one_of(self, &UNAVAILABLE);
         match self.command {
-            Command::Read => is_unavailable,
+            Command::Read => is_unavailable || code(self) == Some(QUERY_PLAN_KILLED),
             Command::WriteOne | Command::WriteMany => (is_unavailable || is_retried) && has(NO_WRITES_PERFORMED),
         }
     }
 
     pub(super) fn is_outcome_unknown(&self) -> bool {
         let has = |label| self.contains_label(label);
-        let is_interrupted =
-            is_one_of(self, &INTERRUPTED) || is_one_of(self, &NOT_PRIMARY) || is_one_of(self, &UNAVAILABLE);
+        let interruptions: [&[i32]; 4] = [&INTERRUPTED, &NOT_PRIMARY, &UNAVAILABLE, &ENDED];
+        let is_interrupted = interruptions.into_iter().any(|codes| is_one_of(self, codes));
         let is_labelled = [
             UNKNOWN_TRANSACTION_COMMIT_RESULT,
             RETRYABLE_WRITE_ERROR,
@@ -105,20 +108,12 @@ impl CommandError {
         ];
         let is_labelled = is_labelled.into_iter().any(has);
         let is_slow_read = self.command == Command::Read && code(self) == Some(MAX_TIME_EXPIRED);
-        !self.is_transient()
-            && !is_slow_read
-            && (is_interrupted || is_labelled || is_without_result(self) || is_contended(self))
+        !self.is_transient() && !is_slow_read && (is_interrupted || is_labelled || is_without_result(self))
     }
 }
 
 fn is_one_of(error: &DriverError, codes: &[i32]) -> bool {
     code(error).is_some_and(|code| codes.contains(&code))
-}
-
-/// Returns whether the server ended the command between two documents: the write of a single document has no effect then.
-fn is_contended(error: &DriverError) -> bool {
-    let is_killed = code(error) == Some(QUERY_PLAN_KILLED) && !is_bad_hint(error);
-    is_killed || code(error) == Some(TEMPORARILY_UNAVAILABLE)
 }
 
 /// Returns the kind and the text of a driver error for which the operation has none of its own.

@@ -8,8 +8,7 @@ pub(super) const DUPLICATE_KEY: i32 = 11000;
 const BAD_VALUE: i32 = 2;
 const ILLEGAL_OPERATION: i32 = 20;
 const AUTHENTICATION_FAILED: i32 = 18;
-/// An index or the collection was dropped while a query or a write used it. Or the server rolled back after a failover,
-/// which only the message distinguishes.
+/// An index or the collection was dropped while a query or a write used it, or the server rolled back after a failover.
 pub(super) const QUERY_PLAN_KILLED: i32 = 175;
 /// In the message of a router that has no reply of a shard, with or without the initial letter.
 const RESULTS_UNAVAILABLE: &str = "rite results unavailable";
@@ -62,13 +61,10 @@ pub fn refused_document(error: &DriverError) -> Option<usize> {
     }
 }
 
-/// Returns whether the server refused a write because the index of its hint does not exist, or was dropped concurrently.
+/// Returns whether the server refused a command because the index of its hint does not exist. Nothing was written.
 pub fn is_bad_hint(error: &DriverError) -> bool {
-    const DROPPED: &str = "dropped";
     const TEXT: &str = "hint provided does not correspond to an existing index";
-    server_error(error).is_some_and(|(code, message)| {
-        code == QUERY_PLAN_KILLED && message.contains(DROPPED) || code == BAD_VALUE && message.contains(TEXT)
-    })
+    server_error(error).is_some_and(|(code, message)| code == BAD_VALUE && message.contains(TEXT))
 }
 
 /// The unique index that a duplicate-key error is about.
