@@ -115,8 +115,16 @@ impl Model for Buckets {
         }
     }
 
-    async fn write(&self, owner: Bson) {
-        self.0.append(owner.as_str().unwrap(), &spread(99)).await.unwrap();
+    fn parts(mut bucket: Bson) -> Vec<Bson> {
+        let bucket = bucket.as_document_mut().unwrap();
+        std::mem::take(bucket.get_array_mut("history").unwrap())
+    }
+
+    async fn write(&self, owner: Bson, n: i32) -> mongo_patterns::Result<()> {
+        self.0
+            .append(owner.as_str().unwrap(), &spread(99 + i64::from(n)))
+            .await
+            .map(drop)
     }
 
     calls!();

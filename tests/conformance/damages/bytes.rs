@@ -74,9 +74,9 @@ impl Model for Buckets {
         assert_eq!(violations_of(&buckets, BOUND, 5), [""; 0]);
     }
 
-    async fn write(&self, owner: Bson) {
+    async fn write(&self, owner: Bson, n: i32) -> mongo_patterns::Result<()> {
         let key = owner.as_i32().unwrap().unsigned_abs();
-        self.0.append(&key, &sized(20, 150)).await.unwrap();
+        self.0.append(&key, &sized(20 + i64::from(n), 150)).await.map(drop)
     }
 
     calls!();

@@ -84,8 +84,8 @@ impl Model for Histories {
         }
     }
 
-    async fn write(&self, owner: Bson) {
-        self.0.update(owner, push("after")).await.unwrap();
+    async fn write(&self, owner: Bson, n: i32) -> mongo_patterns::Result<()> {
+        self.0.update(owner, push(&format!("after{n}"))).await.map(drop)
     }
 
     calls!();

@@ -67,8 +67,8 @@ impl Model for Intervals {
         (0..).zip(damages).map(damage).collect()
     }
 
-    async fn write(&self, owner: Bson) {
-        self.0.update(owner, to(9)).await.unwrap();
+    async fn write(&self, owner: Bson, n: i32) -> mongo_patterns::Result<()> {
+        self.0.update(owner, to(9 + n)).await.map(drop)
     }
 
     calls!();

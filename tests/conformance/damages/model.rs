@@ -2,8 +2,8 @@
 
 use std::fmt::Debug;
 
-use mongo_patterns::Repository;
 use mongo_patterns::verify::{Finding, Repaired};
+use mongo_patterns::{Repository, Result};
 use mongo_patterns_testkit::TestDatabase;
 use mongodb::Namespace;
 use mongodb::bson::{Bson, Document, doc};
@@ -75,6 +75,11 @@ pub(super) trait Model: Sized {
         document.get(field).cloned().unwrap_or(Bson::Null)
     }
 
+    /// Returns what a value that a repair keeps consists of, if writers beside the repair can arrange it in another way.
+    fn parts(value: Bson) -> Vec<Bson> {
+        vec![value]
+    }
+
     fn repository(&self) -> &dyn Repository;
     async fn verify(&self) -> Vec<Finding<Self::Problem>>;
     /// Verifies the documents of an owner only. `None` if the pattern cannot.
@@ -84,8 +89,8 @@ pub(super) trait Model: Sized {
     async fn repair(&self, dry_run: bool) -> Vec<Repaired<Self::Problem, Self::Unrepaired>>;
     /// Checks the sound and the repaired documents without the repository.
     async fn judge(_db: &TestDatabase) {}
-    /// Writes to the documents of an owner by the repository.
-    async fn write(&self, owner: Bson);
+    /// Writes to the documents of an owner by the repository. Different numbers write different values.
+    async fn write(&self, owner: Bson, n: i32) -> Result<()>;
 }
 
 pub(super) async fn damage<M: Model>(db: &TestDatabase, damages: &[Damage<M>]) {

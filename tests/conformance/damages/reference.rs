@@ -98,9 +98,11 @@ impl Model for Orders {
         assert_eq!(judge(db).await, expected);
     }
 
-    async fn write(&self, owner: Bson) {
-        let updated = self.0.update_source(owner, rename("last")).await.unwrap();
-        assert_eq!(updated.copies_updated, 3);
+    async fn write(&self, owner: Bson, n: i32) -> mongo_patterns::Result<()> {
+        let updated = self.0.update_source(owner, rename(&format!("last{n}"))).await?;
+        // Beside a repair, some copies are not found by the update.
+        assert!(updated.copies_updated == 3 || n > 0);
+        Ok(())
     }
 
     calls!();

@@ -77,9 +77,9 @@ impl Model for Children {
         assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
     }
 
-    async fn write(&self, owner: Bson) {
-        let newest = review_of(owner.as_i32().unwrap(), 99, 99);
-        self.0.insert(&newest).await.unwrap();
+    async fn write(&self, owner: Bson, n: i32) -> mongo_patterns::Result<()> {
+        let newest = review_of(owner.as_i32().unwrap(), 99 + n, (99 + n).into());
+        self.0.insert(&newest).await.map(drop)
     }
 
     calls!();

@@ -20,7 +20,7 @@ const TOO_LARGE: [i32; 3] = [10334, 17419, 17420];
 const TOO_LARGE_ADVICE: &str = "the document would exceed MongoDB's limit of 16 MiB and was not stored: store smaller items, or fewer per document";
 /// The name of a field starts with a dollar, or has a dot.
 const FIELD_NAMES: [i32; 2] = [52, 57];
-const FIELD_NAME_ADVICE: &str = "the server refused the name of a field, and stored nothing of this command: rename the field; in an `_id`, no name can start with `$`";
+const FIELD_NAME_ADVICE: &str = "the server refused the name of a field, and did not write the document: rename the field; in an `_id`, no name can start with `$`";
 /// An `_id` of an invalid type.
 const INVALID_ID: i32 = 53;
 const WRITE_CONCERN_ADVICE: &str =
@@ -153,7 +153,7 @@ pub(super) fn classify(error: &CommandError) -> (ErrorKind, Cow<'static, str>) {
         _ => match code(error) {
             Some(DUPLICATE_KEY) => (
                 ErrorKind::DuplicateKey,
-                "a unique index refused the write, nothing of this command was stored: use other values, or drop an index that is not of the pattern",
+                "a unique index refused a document, which was not written: use other values, or drop an index that is not of the pattern",
             ),
             Some(WRITE_CONFLICT) => (ErrorKind::Contention, CONFLICT_ADVICE),
             Some(_) if code_name(error) == Some(TOO_MANY_TRANSACTIONS) => (
@@ -162,7 +162,7 @@ pub(super) fn classify(error: &CommandError) -> (ErrorKind, Cow<'static, str>) {
             ),
             Some(VALIDATION_FAILED) => (
                 ErrorKind::ValidationFailed,
-                "the validator of the collection refused the document, nothing of this command was stored: change the document or the validator; see as_driver_error() for the rule",
+                "the validator of the collection refused a document, which was not written: change the document or the validator; see as_driver_error() for the rule",
             ),
             Some(code) if TRANSACTION_TOO_LARGE.contains(&code) => (
                 ErrorKind::Driver,

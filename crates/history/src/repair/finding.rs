@@ -15,12 +15,12 @@ mongo_patterns_core::problems! {
         Unrecorded {
             /// The number of the revision.
             revision: u64,
-        } = "the revision {revision} is only in the current document: call repair(), or write the document",
+        } = "the revision {revision} is only in the current document: call repair() before the document is written again, which would leave a gap",
         /// The current document is not the copy of its revision: another program changed one of the two.
         Different {
             /// The number of the revision.
             revision: u64,
-        } = "the current document differs from its revision {revision}: repair() stores it as the next revision",
+        } = "the current document differs from its revision {revision}: repair() stores it as the next revision, if it is not written before",
         /// Revisions are missing between two others.
         Gap {
             /// The first missing number.
