@@ -12,8 +12,8 @@ pub(crate) mod subset;
 use std::cell::Cell;
 use std::collections::HashSet;
 
-use futures::future::{LocalBoxFuture, join_all};
-use futures::join;
+use futures::future::LocalBoxFuture;
+use futures::{StreamExt, join, stream};
 use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{Bson, Document, doc, serialize_to_bson};
 use serde::Serialize;
@@ -207,17 +207,21 @@ async fn repaired_beside_writers<M: Model>(db: &TestDatabase) {
             .await;
         }
     });
+    // Some owners at a time, so that the writes do not repair all of them.
     let writers = async {
-        join_all(writers).await;
+        stream::iter(writers).buffer_unordered(2).collect::<()>().await;
         writing.set(false);
     };
     let repairs = async {
+        let mut repaired = 0;
         while writing.get() {
-            model.repair(false).await;
+            repaired += model.repair(false).await.len();
             model.repository().ensure_indexes().await.unwrap();
         }
+        repaired
     };
-    join!(writers, repairs);
+    let (repaired, ()) = join!(repairs, writers);
+    assert!(repaired > 0);
     model.repair(false).await;
     assert_eq!(model.verify().await, []);
     let found = parts().await;

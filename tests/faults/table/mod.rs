@@ -26,6 +26,7 @@ mod held;
 mod history;
 mod history_follow;
 mod history_migrations;
+mod hostile;
 mod intervals;
 mod items;
 mod operation;
@@ -68,6 +69,18 @@ fn every_command_and_every_fault() {
 #[ignore = "slow: cargo xtask ci"]
 fn every_operation_by_a_user_with_the_role_read() {
     table().run_read_only();
+}
+
+#[test]
+#[ignore = "slow: cargo xtask ci"]
+fn some_operations_on_documents_of_other_programs() {
+    table().run_hostile(Extent::Sample);
+}
+
+#[test]
+#[ignore = "long: cargo xtask ci --full"]
+fn every_operation_on_documents_of_other_programs_many_times() {
+    table().run_hostile(Extent::Commands);
 }
 
 fn table() -> Table {

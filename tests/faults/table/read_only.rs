@@ -19,7 +19,7 @@ use tokio::runtime::Builder;
 use super::operation::{Model, Of, Operation, Promise, empty};
 use crate::cluster::users::{READER, SECRET, Secured, stored};
 
-const CATALOG: &str = "mongo_patterns";
+pub(super) const CATALOG: &str = "mongo_patterns";
 
 /// The operations of a model.
 pub(super) type Suite = for<'a> fn(&'a Worker) -> LocalBoxFuture<'a, Checked>;

@@ -11,8 +11,8 @@ use super::case::{Case, Undisturbed};
 use super::dropped::Moment;
 use super::fault::{FAULTS, Fault};
 use super::operation::{Model, Operation, Promise};
-use super::read_only;
 use super::report::Report;
+use super::{hostile, read_only};
 
 /// A fault blocks its thread, so each has a runtime of its own. Most of the time the threads wait for the driver.
 const WORKERS: usize = 6;
@@ -47,17 +47,25 @@ pub(super) enum Extent {
 pub(super) struct Table {
     suites: Vec<Suite>,
     read_only: Vec<read_only::Suite>,
+    hostile: Vec<hostile::Suite>,
 }
 
 impl Table {
     pub(super) fn add<M: Model>(&mut self) {
         self.suites.push(suite::<M>);
         self.read_only.push(read_only::suite::<M>);
+        self.hostile.push(hostile::suite::<M>);
     }
 
     /// Runs each operation by a user who may only read.
     pub(super) fn run_read_only(&self) {
         read_only::run(&self.read_only, WORKERS);
+    }
+
+    /// Runs each operation on documents that another program has changed.
+    pub(super) fn run_hostile(&self, extent: Extent) {
+        let (of, rounds) = if extent == Extent::Sample { (3, 1) } else { (1, 20) };
+        hostile::run(&self.hostile, WORKERS, of, rounds);
     }
 
     pub(super) fn run(self, work: Work, extent: Extent) {
