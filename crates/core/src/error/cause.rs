@@ -42,9 +42,11 @@ const MEMORY_EXCEEDED: [i32; 2] = [146, 292];
 const ON_VIEW: i32 = 166;
 /// Ended by the time limit of the command.
 const MAX_TIME_EXPIRED: i32 = 50;
-/// Ended by a time limit, an interruption or a step-down, perhaps after it took effect. Or the router lost its connection
-/// to a shard.
-const INTERRUPTED: [i32; 13] = [6, 7, 50, 89, 91, 189, 202, 262, 407, 9001, 11600, 11601, 11602];
+/// Ended by a time limit, an interruption, a step-down, a full cache, or with its plan, perhaps after it took effect. Or the
+/// router lost its connection to a shard.
+const INTERRUPTED: [i32; 15] = [
+    6, 7, 50, 89, 91, 175, 189, 202, 262, 365, 407, 9001, 11600, 11601, 11602,
+];
 /// Not the primary, or not any more. Without a label the command is one that the driver does not retry, such as an update
 /// of many documents, which may have changed some of them.
 const NOT_PRIMARY: [i32; 2] = [10058, 10107];
@@ -57,9 +59,6 @@ const UNAVAILABLE: [i32; 15] = [
 ];
 /// The transaction of a write needs more of the server's cache than there is. The write of a single document has no effect.
 const TEMPORARILY_UNAVAILABLE: i32 = 365;
-/// Ended by the server between two steps of its plan. It can end the write of a single document after it stored it, when the
-/// index of the plan is dropped before the plan looks for another document. The reply then counts no document as written.
-const ENDED: [i32; 2] = [QUERY_PLAN_KILLED, TEMPORARILY_UNAVAILABLE];
 /// How the driver refuses a session of another client. It sends nothing.
 const OTHER_CLIENT: &str = "the session provided to an operation must be created from the same client";
 const UNKNOWN_OUTCOME: &str = "the command was interrupted: a write may or may not have taken effect";
@@ -99,8 +98,8 @@ impl CommandError {
 
     pub(super) fn is_outcome_unknown(&self) -> bool {
         let has = |label| self.contains_label(label);
-        let interruptions: [&[i32]; 4] = [&INTERRUPTED, &NOT_PRIMARY, &UNAVAILABLE, &ENDED];
-        let is_interrupted = interruptions.into_iter().any(|codes| is_one_of(self, codes));
+        let is_interrupted =
+            is_one_of(self, &INTERRUPTED) || is_one_of(self, &NOT_PRIMARY) || is_one_of(self, &UNAVAILABLE);
         let is_labelled = [
             UNKNOWN_TRANSACTION_COMMIT_RESULT,
             RETRYABLE_WRITE_ERROR,

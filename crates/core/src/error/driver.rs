@@ -8,7 +8,8 @@ pub(super) const DUPLICATE_KEY: i32 = 11000;
 const BAD_VALUE: i32 = 2;
 const ILLEGAL_OPERATION: i32 = 20;
 const AUTHENTICATION_FAILED: i32 = 18;
-/// An index or the collection was dropped while a query or a write used it, or the server rolled back after a failover.
+/// An index or the collection was dropped while a query or a write used it, or the server rolled back after a failover. A
+/// write of one document can be stored: its plan ends when it looks for another one, and the reply then counts none.
 pub(super) const QUERY_PLAN_KILLED: i32 = 175;
 /// In the message of a router that has no reply of a shard, with or without the initial letter.
 const RESULTS_UNAVAILABLE: &str = "rite results unavailable";
