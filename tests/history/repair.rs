@@ -71,3 +71,45 @@ async fn a_check_of_documents_that_change_finds_no_damage() {
     })
     .await;
 }
+
+/// The repair comes first, as the texts of the findings say.
+#[tokio::test]
+async fn a_change_before_the_repair_loses_the_revision_of_another_program() {
+    testkit::run(async |db| {
+        let policies = policies(db).await;
+        for id in 1..=4 {
+            policies.insert(&policy(id)).await.unwrap();
+        }
+        let (current, revisions) = (current(db), revisions(db));
+        let by_another = |id: i32, change| current.update_one(doc! { "policyId": id }, change);
+        let mut recorded = push("car");
+        recorded.extend(doc! { "$inc": { "revision": 1 }, "$currentDate": { "dateSet": true } });
+        for id in [1, 2] {
+            by_another(id, recorded.clone()).await.unwrap();
+        }
+        for id in [3, 4] {
+            by_another(id, push("car")).await.unwrap();
+        }
+        for id in [1, 3] {
+            policies.update(id, push("watch")).await.unwrap();
+        }
+        assert_eq!(repaired(&policies).await.len(), 3);
+        let problems: Vec<Problem> = findings(&policies)
+            .await
+            .into_iter()
+            .map(|found| found.problem)
+            .collect();
+        assert_eq!(problems, [Problem::Gap { from: 2, to: 2 }]);
+        for id in [2, 4] {
+            policies.update(id, push("watch")).await.unwrap();
+        }
+        let mut kept = Vec::new();
+        for id in 1..=4 {
+            let stored = revisions.find(doc! { "policyId": id }).sort(doc! { "revision": 1 });
+            let stored: Vec<_> = stored.await.unwrap().try_collect().await.unwrap();
+            kept.push(stored.iter().map(|revision| items(revision).len()).collect::<Vec<_>>());
+        }
+        assert_eq!(kept, [vec![0, 2], vec![0, 1, 2], vec![0, 2], vec![0, 1, 2]]);
+    })
+    .await;
+}
