@@ -8,7 +8,7 @@
 //! - A retry completes the operation, and duplicates nothing.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::future::{Either, select};
 use mongo_patterns::Error;
@@ -19,6 +19,9 @@ use super::fault::Fault;
 use super::operation::{Model, Of, Operation, Promise, UNREAD, empty};
 use crate::common::support::{dropped_commands, end_transactions, quiet};
 
+/// When a lease is renewed at the earliest: after a third of the time for which the operations take one.
+const RENEWED: Duration = Duration::from_millis(600);
+
 /// The behaviour of an operation without a fault.
 pub(super) struct Undisturbed {
     pub(super) commands: Vec<String>,
@@ -27,14 +30,15 @@ pub(super) struct Undisturbed {
     before: Vec<String>,
     after: Vec<String>,
     damage: Vec<String>,
+    took: Duration,
 }
 
 impl Undisturbed {
-    /// Returns whether a command of a transaction failed. A busy server can refuse one, which then runs again: these are not
-    /// the commands of the operation alone.
-    pub(super) fn has_refused_transaction(&self) -> bool {
+    /// Returns whether these may not be the commands of the operation alone. A busy server can refuse a transaction, which then
+    /// runs again, and be so slow that a lease is renewed.
+    pub(super) fn is_disturbed(&self) -> bool {
         let mut sent = self.sent.iter();
-        sent.any(|sent| sent.failed && sent.command.contains_key("autocommit"))
+        self.took > RENEWED || sent.any(|sent| sent.failed && sent.command.contains_key("autocommit"))
     }
 }
 
@@ -88,10 +92,12 @@ impl<M: Model> Case<'_, M> {
         let (model, other) = self.begin().await;
         let name = self.operation.name();
         let before = sorted(other.facts().await);
+        let started = Instant::now();
         let value = match (self.operation.run)(&model).await {
             Ok(value) => value,
             Err(error) => panic!("{name}: {error:?}"),
         };
+        let took = started.elapsed();
         let sent = self.db.recorder().commands();
         let commands: Vec<String> = sent.iter().map(|command| command.name.clone()).collect();
         assert!(!commands.is_empty(), "{name} sends no command");
@@ -113,6 +119,7 @@ impl<M: Model> Case<'_, M> {
             before,
             after,
             damage,
+            took,
         }
     }
 

@@ -1,7 +1,8 @@
 //! The shard keys of the documentation.
 
 /// The collections of the operations, and the fields by which the documentation shards them.
-pub(super) const SHARD_KEYS: [(&str, &str); 18] = [
+pub(super) const SHARD_KEYS: [(&str, &str); 19] = [
+    ("articles", "_id"),
     ("trades", "customerId"),
     ("sales", "_id"),
     ("extra_sales", "book_id"),

@@ -17,6 +17,7 @@ mod bucket_migrations;
 mod bucket_windows;
 mod case;
 mod complete;
+mod counters;
 mod documented_keys;
 pub(crate) mod dropped;
 mod embedded;
@@ -115,6 +116,7 @@ fn table() -> Table {
     table.add::<archive_books::Books<true>>();
     table.add::<file_archive::Sales>();
     table.add::<trash::Users>();
+    table.add::<counters::Articles>();
     table.add::<items::Trades>();
     table.add::<items::Books>();
     table.add::<items::Patrons>();

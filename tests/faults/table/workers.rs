@@ -201,8 +201,10 @@ fn suite<M: Model>(worker: usize, form: &Form, report: &Mutex<Report>) {
             let started = Instant::now();
             let case = Case { db, operation };
             let mut undisturbed = case.undisturbed().await;
-            if undisturbed.has_refused_transaction() {
-                undisturbed = case.undisturbed().await;
+            for _ in 0..3 {
+                if undisturbed.is_disturbed() {
+                    undisturbed = case.undisturbed().await;
+                }
             }
             let (fails, is_dropped) = match form.work {
                 Work::Faults => (true, false),
