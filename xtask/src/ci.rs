@@ -66,11 +66,11 @@ enum Step {
     Book,
     /// The book as HTML.
     Html,
-    /// Each feature alone. The tests have all of them.
-    Features,
     /// The tests, as README tells to run them, and the slow ones.
     Tests,
-    /// The tests that are too long for the step before.
+    /// Each feature alone, which compiles the driver again. The tests have all of them.
+    Features,
+    /// The tests that are too long for the step `tests`.
     LongTests,
     /// The examples and what they print.
     Examples,
@@ -87,8 +87,9 @@ enum Step {
 }
 
 /// The steps that only `--full` runs.
-const LONG: [Step; 6] = [
+const LONG: [Step; 7] = [
     Step::Html,
+    Step::Features,
     Step::LongTests,
     Step::Benchmarks,
     Step::Llvm,

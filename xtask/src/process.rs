@@ -25,18 +25,23 @@ pub(crate) fn enter_workspace() -> Result<()> {
     std::env::set_current_dir(&root).with_context(|| format!("entering {}", root.display()))
 }
 
-/// A call of the Cargo that runs this program. Without the variables of this program's own package, which would make
-/// the build scripts of some dependencies run again.
+/// A call of the Cargo that runs this program.
 pub(crate) fn cargo<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    remove_package_variables(&mut command);
+    command.args(arguments);
+    command
+}
+
+/// Removes the variables of this program's own package. They would make the build scripts of some dependencies run again, and
+/// all that needs these compile again.
+pub(crate) fn remove_package_variables(command: &mut Command) {
     for (variable, _) in std::env::vars_os() {
         let name = variable.to_string_lossy();
         if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
             command.env_remove(variable);
         }
     }
-    command.args(arguments);
-    command
 }
 
 /// A command that README tells a newcomer to run.

@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::process::run as run_process;
+use crate::process::{remove_package_variables, run as run_process};
 
 const TUTORIAL: &str = "book/src/tutorial.md";
 /// The commands that made this checkout.
@@ -72,6 +72,7 @@ impl Terminal {
     fn command(&self, step: &Step) -> Command {
         let mut command = Command::new("bash");
         command.args(["-c", &step.command.replace(ADDRESS, &self.address)]);
+        remove_package_variables(&mut command);
         command.env_remove("MONGODB_URI").envs(&self.variables);
         command.stdin(Stdio::null());
         command
