@@ -12,8 +12,9 @@ use crate::reference::migrate_support::*;
 use crate::reference::support::*;
 
 const REFERENCES: i32 = 60_000;
-/// With a step that compares each reference with each source, the server takes longer.
-const LIMIT: Duration = Duration::from_secs(60);
+/// A step that compares each reference with each source takes longer alone: 280 s by `$indexOfArray` on a quiet machine. The
+/// whole test takes 16 s there.
+const LIMIT: Duration = Duration::from_secs(240);
 
 fn of_members(builder: Builder) -> Builder {
     let members = Reference::new("members").copied_fields(["name"]).array();
