@@ -125,6 +125,15 @@ pub async fn all(collection: &Collection<Document>) -> Vec<Document> {
     find.await.unwrap().try_collect().await.unwrap()
 }
 
+/// Returns an integer of any width.
+pub fn integer(value: &Bson) -> i64 {
+    match value {
+        Bson::Int32(number) => i64::from(*number),
+        Bson::Int64(number) => *number,
+        other => panic!("{other:?} is no integer"),
+    }
+}
+
 pub fn ids(documents: &[Document]) -> Vec<&str> {
     documents
         .iter()

@@ -8,7 +8,6 @@ use mongodb::bson::{Document, doc};
 use super::router::assert_unknown;
 use crate::bucket::support::trades_of;
 use crate::common::support::*;
-use crate::history::support::number;
 
 /// The plan of a write was killed, by a failover or by another index, perhaps after the write of its document. With a full
 /// cache it was not.
@@ -60,7 +59,7 @@ async fn a_write_whose_index_is_dropped_after_it_was_stored_has_an_unknown_outco
         let namespace = collection.namespace().to_string();
         let hang = doc! { "configureFailPoint": YIELD, "mode": { "skip": skip }, "data": { "namespace": namespace } };
         let before = admin.run_command(hang).await.unwrap();
-        let entered = number(&before, "count") + 1;
+        let entered = integer(before.get("count").unwrap()) + 1;
         let wait = doc! { "waitForFailPoint": YIELD, "timesEntered": entered, "maxTimeMS": 60_000 };
         let item = spread(2 * n + 1);
         let drop_index = async {

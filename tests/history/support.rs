@@ -7,7 +7,7 @@ use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 use mongodb::{Collection, Database};
 
-use crate::common::support::{all, on_shards};
+use crate::common::support::{all, integer, on_shards};
 
 pub type Policies = HistoryRepository<Document>;
 
@@ -100,13 +100,8 @@ pub fn items(policy: &Document) -> Vec<String> {
     items.map(|item| item.as_str().unwrap().to_owned()).collect()
 }
 
-/// Returns an integer of any width.
 pub fn number(document: &Document, field: &str) -> i64 {
-    match document.get(field) {
-        Some(Bson::Int32(number)) => i64::from(*number),
-        Some(Bson::Int64(number)) => *number,
-        other => panic!("{field} is {other:?}"),
-    }
+    integer(document.get(field).expect(field))
 }
 
 /// Returns a document without its `_id`, which differs between copies.

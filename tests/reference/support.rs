@@ -13,7 +13,7 @@ use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::{Collection, Database};
 
-use crate::common::support::{all, on_shards};
+use crate::common::support::{all, integer, on_shards};
 
 pub type Orders = ReferenceRepository<Document, Document>;
 pub type Builder = ReferenceRepositoryBuilder<Document, Document>;
@@ -147,14 +147,9 @@ pub fn names(db: &TestDatabase) -> String {
     names
 }
 
-/// Returns an integer of any width.
+/// Returns a stored number, or 0.
 pub fn number(document: &Document, field: &str) -> i64 {
-    match document.get(field) {
-        None => 0,
-        Some(Bson::Int32(number)) => i64::from(*number),
-        Some(Bson::Int64(number)) => *number,
-        other => panic!("{field} is {other:?}"),
-    }
+    document.get(field).map_or(0, integer)
 }
 
 /// The references of all orders, compared with their customers without the repository.

@@ -3,11 +3,11 @@
 use mongo_patterns::ErrorKind;
 use mongo_patterns_core::migration::MigrateOptions;
 use mongodb::Collection;
-use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
+use mongodb::bson::{Document, RawDocumentBuf, doc};
 
 use super::for_each;
 use super::model::{Case, Selected};
-use crate::common::support::all;
+use crate::common::support::{all, integer};
 
 fn skipping(list: &Collection<RawDocumentBuf>) -> impl Fn() -> MigrateOptions + use<> {
     let list = list.clone();
@@ -23,10 +23,6 @@ fn counts(migrated: &Document) -> Vec<(String, i64)> {
     let skipped = migrated.get_document("skipped").unwrap();
     let counts = skipped.iter().map(|(reason, number)| (reason.clone(), integer(number)));
     counts.filter(|(_, number)| *number > 0).collect()
-}
-
-fn integer(number: &Bson) -> i64 {
-    number.as_i64().or(number.as_i32().map(i64::from)).unwrap()
 }
 
 impl Selected {

@@ -10,7 +10,7 @@ use mongodb::bson::{Bson, Document, doc};
 
 use super::operation::Promise::{Atomic, Prefix, PrefixOnce, Reads, Steps};
 use super::operation::{Model, Of, Operation, indexes, retry_policy, serialized, text};
-use crate::common::support::{SECOND, Trade, Trades, all, at, spread};
+use crate::common::support::{SECOND, Trade, Trades, all, at, integer, spread};
 
 pub(super) const PAGE: usize = 3;
 
@@ -51,21 +51,19 @@ pub(super) fn fact(key: i64, n: i64, date: i64) -> String {
     format!("{key}: {n:04} of {date}")
 }
 
-fn integer(value: Option<&Bson>) -> i64 {
-    let value = value.unwrap();
-    value.as_i64().or(value.as_i32().map(i64::from)).unwrap()
-}
-
 /// Returns the items of stored buckets, and the violations in the buckets.
 pub(super) fn inspect(buckets: &[Document], page: usize) -> (Vec<String>, Vec<String>) {
     let (mut items, mut wrong) = (Vec::new(), Vec::new());
     let mut open = std::collections::BTreeMap::<i64, Vec<&str>>::new();
     for bucket in buckets {
         let (id, history) = (bucket.get_str("_id").unwrap(), bucket.get_array("history").unwrap());
-        let (key, count) = (integer(bucket.get("customerId")), integer(bucket.get("count")));
+        let (key, count) = (
+            integer(bucket.get("customerId").unwrap()),
+            integer(bucket.get("count").unwrap()),
+        );
         for item in history.iter().map(|item| item.as_document().unwrap()) {
             let date = item.get_datetime("date").unwrap().timestamp_millis() / 1000 - SECOND;
-            items.push(fact(key, integer(item.get("n")), date));
+            items.push(fact(key, integer(item.get("n").unwrap()), date));
         }
         if count != history.len() as i64 {
             wrong.push(format!("{id} counts"));
