@@ -3,43 +3,16 @@
 use std::time::Duration;
 
 use futures::TryStreamExt;
-use mongo_patterns::archive::{Archive, ArchiveBuilder, Problem};
-use mongo_patterns::outlier::OutlierRepository;
+use mongo_patterns::archive::{Archive, Problem};
 use mongo_patterns::{ErrorKind, Repository};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
-use mongodb::Database;
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::sales::*;
-use crate::common::support::{all, contents};
-
-pub(crate) type Books = OutlierRepository<Document, String>;
-
-/// The main documents and the overflow documents, and those in the archive.
-pub(crate) const HOT: [&str; 2] = ["sales", "extra_sales"];
-pub(crate) const COLD: [&str; 2] = ["archived_sales", "archived_extra_sales"];
-
-/// Two customers stay in a book, and three are in an overflow document.
-pub(crate) fn books_in(database: &Database, [main, extra]: [&str; 2]) -> Books {
-    let books = Books::builder(
-        database.collection::<Document>(main),
-        database.collection::<Document>(extra),
-    );
-    let books = books.array_field("customers").parent_field("book_id").threshold(2);
-    books.max_overflow_elements(3).build().unwrap()
-}
-
-pub(crate) fn wholes(builder: ArchiveBuilder<Document>, database: &Database) -> ArchiveBuilder<Document> {
-    let [hot, cold] = [HOT[1], COLD[1]].map(|name| database.collection::<Document>(name));
-    builder.related(hot, cold, "book_id")
-}
-
-/// Returns a book with this number of customers.
-pub(crate) fn book(id: i32, minute: i64, customers: usize) -> Document {
-    let customers: Vec<String> = (0..customers).map(|number| format!("user{number:02}")).collect();
-    doc! { "_id": id, "date": old(minute), "customers": customers }
-}
+use support::archive::books::*;
+use support::archive::sales::*;
+use support::common::{all, contents};
 
 /// Returns the repositories and the archive, which is in this cluster or as in another one.
 pub(super) async fn shop(db: &TestDatabase, elsewhere: bool) -> ([Books; 2], Archive<Document>) {

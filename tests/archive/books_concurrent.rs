@@ -9,6 +9,7 @@ use mongodb::bson::doc;
 
 use super::books::*;
 use super::sales::beside_writers;
+use support::archive::books::*;
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "slow: cargo xtask ci"]

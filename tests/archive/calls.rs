@@ -7,7 +7,7 @@ use mongodb::IndexModel;
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::IndexOptions;
 
-use super::sales::*;
+use support::archive::sales::*;
 
 #[tokio::test]
 async fn a_document_is_found_wherever_it_is_and_restored_once() {

@@ -14,7 +14,8 @@ use mongodb::options::ClientOptions;
 
 use super::concurrent;
 use super::sales::*;
-use crate::common::support::{all, dropped_commands};
+use support::archive::sales::*;
+use support::common::{all, dropped_commands};
 
 /// The commands that move a chunk.
 const CHUNK: [&str; 10] = [

@@ -9,7 +9,8 @@ use mongodb::bson::oid::ObjectId;
 
 use super::clusters::{catalog, last_move, leave, problems};
 use super::sales::*;
-use crate::common::support::{drop_all, ends, pause};
+use support::archive::sales::*;
+use support::common::{drop_all, ends, pause};
 
 /// Waits until this number of moves write the entry.
 async fn writes_of_the_entry(db: &TestDatabase, moves: usize) {

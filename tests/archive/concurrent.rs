@@ -8,7 +8,8 @@ use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
 use super::sales::*;
-use crate::common::support::all;
+use support::archive::sales::*;
+use support::common::all;
 
 /// Another client writes a document after the chunk has read it: its update is in the archived document. A change of type alone
 /// counts too.

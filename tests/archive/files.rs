@@ -8,11 +8,11 @@ use mongodb::IndexModel;
 use mongodb::bson::{Document, RawDocumentBuf, doc};
 use mongodb::options::IndexOptions;
 
-use super::files_support::{archive, assert_tidy, both, builder, content, plant, records};
-use super::sales::{current, new, old, sale};
 use super::values::{ids, values};
-use crate::common::explain::explain;
-use crate::common::support::all;
+use support::archive::files::{archive, assert_tidy, both, builder, content, plant, records};
+use support::archive::sales::{current, new, old, sale};
+use support::common::all;
+use support::explain::explain;
 
 const CHUNK: [&str; 6] = ["find", "insert", "update", "find", "delete", "commitTransaction"];
 
@@ -92,7 +92,7 @@ async fn the_record_and_the_file_are_as_documented() {
             &doc! { "age": "date", "files": true }
         );
         // The other form of archive has other settings.
-        let error = super::sales::unchecked(db).run().await.unwrap_err();
+        let error = support::archive::sales::unchecked(db).run().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::SettingsMismatch);
     })
     .await;

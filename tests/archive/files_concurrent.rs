@@ -9,9 +9,10 @@ use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::files::{numbers, sales};
-use super::files_support::{archive, assert_tidy, both, builder, filed, plant, sum};
-use super::sales::{beside_blocked, beside_writers, count_in, counted, current, new};
-use crate::common::support::all;
+use super::sales::{beside_blocked, beside_writers, count_in, counted};
+use support::archive::files::{archive, assert_tidy, both, builder, filed, plant, sum};
+use support::archive::sales::{current, new};
+use support::common::all;
 
 /// Another client writes a document between the read of the chunk and its deletion. A change of type only counts too.
 #[tokio::test]

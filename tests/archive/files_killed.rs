@@ -7,9 +7,9 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::spec::BinarySubtype;
 use mongodb::bson::{Binary, Bson, Document, doc};
 
-use super::files_support::*;
-use super::sales::{current, new, old, sale};
-use crate::common::support::all;
+use support::archive::files::*;
+use support::archive::sales::{current, new, old, sale};
+use support::common::all;
 
 /// Runs a call in a process that dies at a step, and ends its transaction, as the server does after 60 seconds. Returns whether it
 /// died.

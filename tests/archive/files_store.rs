@@ -9,9 +9,9 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Document, doc};
 
 use super::files::sales;
-use super::files_support::*;
-use super::sales::{current, old, sale};
-use crate::common::support::{dropped_commands, ends};
+use support::archive::files::*;
+use support::archive::sales::{current, old, sale};
+use support::common::{dropped_commands, ends};
 
 /// Writes all documents; an open transaction would let it wait.
 async fn write_all(db: &TestDatabase) {

@@ -10,7 +10,6 @@ pub(crate) mod files;
 pub(crate) mod files_concurrent;
 pub(crate) mod files_killed;
 pub(crate) mod files_store;
-pub(crate) mod files_support;
 pub(crate) mod pages;
 pub(crate) mod policies;
 pub(crate) mod revisions;

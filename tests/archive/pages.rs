@@ -6,8 +6,8 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
-use super::sales::*;
-use crate::common::explain::explain_last;
+use support::archive::sales::*;
+use support::explain::explain_last;
 
 /// Returns all documents in pages, with the texts of the tokens between them.
 async fn pages(archive: &Archive<Document>, newest_first: bool, limit: u32) -> Vec<Found<Document>> {

@@ -12,9 +12,10 @@ use mongodb::Database;
 use mongodb::bson::{DateTime, Document, doc};
 
 use super::books::problems;
-use super::sales::{AGE, beside_blocked, beside_writers, new};
-use crate::common::support::all;
-use crate::history::support::{Policies, builder, policy, policy_by_id, push};
+use super::sales::{beside_blocked, beside_writers};
+use support::archive::sales::{AGE, new};
+use support::common::all;
+use support::history::{Policies, builder, policy, policy_by_id, push};
 
 const COLD: [&str; 2] = ["archivedPolicies", "archivedRevisions"];
 

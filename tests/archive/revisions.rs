@@ -10,11 +10,12 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::Collection;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
-use super::sales::{AGE, new, old};
-use crate::common::explain::explain;
-use crate::common::pace::Pace;
-use crate::common::support::{all, dropped_commands};
-use crate::history::support::{self, Policies, current, number, policies, policy, push, revisions};
+use support::archive::sales::{AGE, new, old};
+use support::common::{all, dropped_commands};
+use support::explain::explain;
+use support::history;
+use support::history::{Policies, current, number, policies, policy, push, revisions};
+use support::pace::Pace;
 
 fn builder(db: &TestDatabase) -> ArchiveBuilder<Document> {
     let [hot, cold] = ["policyRevisions", "archivedRevisions"].map(|name| db.collection::<Document>(name));
@@ -213,7 +214,7 @@ async fn writers_beside_runs_leave_no_gap() {
         let pace = Pace::of(0);
         // Not recorded: their commands would allow further ones.
         let plain = db.plain_client().database(db.database().name());
-        let writing = support::builder(&plain).build().unwrap();
+        let writing = history::builder(&plain).build().unwrap();
         let writers = (0..4).map(|writer| {
             let (pace, policies) = (pace.clone(), &writing);
             async move {

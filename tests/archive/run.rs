@@ -7,7 +7,8 @@ use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, doc};
 
 use super::sales::*;
-use crate::common::explain::{explain, explain_last};
+use support::archive::sales::*;
+use support::explain::{explain, explain_last};
 
 #[tokio::test]
 async fn old_documents_are_archived_with_their_bytes() {
@@ -28,7 +29,7 @@ async fn old_documents_are_archived_with_their_bytes() {
         let mut expected = vec!["find", "listIndexes", "listIndexes", "aggregate", "find"];
         (0..3).for_each(|_| expected.extend(chunk));
         assert_eq!(names, expected);
-        let stored = crate::common::support::all(&archived(db)).await;
+        let stored = support::common::all(&archived(db)).await;
         assert_eq!(stored, go);
         assert_eq!(both(db).await[0], numbers(100..103));
         db.recorder().clear();

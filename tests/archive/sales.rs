@@ -4,41 +4,14 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use futures::future::join_all;
-use mongo_patterns::archive::{Archive, ArchiveBuilder};
-use mongo_patterns::{Repository, RetryPolicy};
+use mongo_patterns::Repository;
+use mongo_patterns::archive::Archive;
 use mongo_patterns_testkit::{FailPoint, TestDatabase};
 use mongodb::Collection;
-use mongodb::bson::{Bson, DateTime, Document, doc};
+use mongodb::bson::{Document, doc};
 
-use crate::common::pace::Pace;
-use crate::common::support::all;
-
-/// Five years.
-pub const AGE: Duration = Duration::from_secs(5 * 365 * 24 * 60 * 60);
-
-pub fn builder(db: &TestDatabase) -> ArchiveBuilder<Document> {
-    Archive::builder(
-        db.collection::<Document>("sales"),
-        db.collection::<Document>("archived_sales"),
-    )
-    .age_field("date")
-    .older_than(AGE)
-    .retry(RetryPolicy::default().with_max_elapsed(Duration::from_secs(20)))
-}
-
-/// Returns an archive that keeps permanent documents.
-pub fn unchecked(db: &TestDatabase) -> Archive<Document> {
-    let keep = doc! { "retentionPolicy": "permanent" };
-    builder(db).keep(keep).build().unwrap()
-}
-
-/// Returns it with its indexes.
-pub async fn archive(db: &TestDatabase) -> Archive<Document> {
-    let archive = unchecked(db);
-    archive.ensure_indexes().await.unwrap();
-    db.recorder().clear();
-    archive
-}
+use support::archive::sales::*;
+use support::pace::Pace;
 
 /// Returns one that moves documents as between two clusters.
 pub async fn elsewhere(db: &TestDatabase) -> Archive<Document> {
@@ -46,49 +19,6 @@ pub async fn elsewhere(db: &TestDatabase) -> Archive<Document> {
     archive.ensure_indexes().await.unwrap();
     db.recorder().clear();
     archive
-}
-
-/// A time some minutes after the year 2018 began: old enough.
-pub fn old(minute: i64) -> DateTime {
-    DateTime::from_millis(1_514_764_800_000 + minute * 60_000)
-}
-
-/// A time some minutes ago.
-pub fn new(minutes: i64) -> DateTime {
-    DateTime::from_millis(DateTime::now().timestamp_millis() - minutes * 60_000)
-}
-
-pub fn sale(id: impl Into<Bson>, date: DateTime) -> Document {
-    doc! {
-        "_id": id.into(), "customer_name": "Claire", "date": date,
-        "products": [{ "product_id": 12, "quantity": 1 }], "total_amount": 129.0,
-    }
-}
-
-/// Stores documents without the archive.
-pub async fn plant(db: &TestDatabase, documents: impl IntoIterator<Item = Document>) {
-    for collection in [current(db), archived(db)] {
-        collection.delete_many(doc! {}).await.unwrap();
-    }
-    current(db).insert_many(documents).await.unwrap();
-    db.recorder().clear();
-}
-
-pub fn current(db: &TestDatabase) -> Collection<Document> {
-    db.plain_collection("sales")
-}
-
-pub fn archived(db: &TestDatabase) -> Collection<Document> {
-    db.plain_collection("archived_sales")
-}
-
-/// Returns the `_id`s of both collections.
-pub async fn both(db: &TestDatabase) -> [Vec<Bson>; 2] {
-    let ids = async |collection| {
-        let found: Vec<Document> = all(&collection).await;
-        found.iter().map(|found| found.get("_id").unwrap().clone()).collect()
-    };
-    [ids(current(db)).await, ids(archived(db)).await]
 }
 
 /// Runs a call, and something else while the server blocks this command of it for a time, before its execution. Returns the
@@ -158,9 +88,4 @@ pub fn counted(documents: i32, stored: &[Document]) -> i64 {
     ids.sort_unstable();
     assert_eq!(ids, Vec::from_iter(0..documents));
     stored.iter().map(|one| i64::from(one.get_i32("n").unwrap_or(0))).sum()
-}
-
-/// Returns whole numbers as `_id`s.
-pub fn numbers(ids: impl IntoIterator<Item = i32>) -> Vec<Bson> {
-    ids.into_iter().map(Bson::from).collect()
 }

@@ -5,10 +5,11 @@ use mongo_patterns::{ErrorKind, Repository};
 use mongo_patterns_testkit::{self as testkit};
 use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc};
 
-use super::sales::{new, numbers};
 use super::users::*;
 use super::values;
-use crate::common::explain::explain;
+use support::archive::sales::{new, numbers};
+use support::archive::users::*;
+use support::explain::explain;
 
 #[tokio::test]
 async fn a_document_is_deleted_and_restored_once() {

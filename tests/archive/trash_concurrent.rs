@@ -6,9 +6,11 @@ use futures::future::try_join_all;
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, doc};
 
-use super::sales::{beside_blocked, beside_writers, count_in, counted, numbers};
+use super::sales::{beside_blocked, beside_writers, count_in, counted};
 use super::users::*;
-use crate::common::support::all;
+use support::archive::sales::numbers;
+use support::archive::users::*;
+use support::common::all;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_of_several_deletions_finds_the_document() {

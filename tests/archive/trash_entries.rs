@@ -10,10 +10,11 @@ use mongo_patterns_testkit::{self as testkit, Mongod, MongodOptions};
 use mongodb::IndexModel;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
-use super::sales::{numbers, old};
 use super::users::*;
-use crate::common::explain::explain_last;
-use crate::common::support::until;
+use support::archive::sales::{numbers, old};
+use support::archive::users::*;
+use support::common::until;
+use support::explain::explain_last;
 
 async fn pages(trash: &Trash<Document>, limit: u32) -> Vec<TrashEntry<Document>> {
     let (mut all, mut after) = (Vec::new(), None::<TrashToken>);

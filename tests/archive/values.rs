@@ -7,7 +7,7 @@ use mongodb::bson::oid::ObjectId;
 use mongodb::bson::spec::BinarySubtype;
 use mongodb::bson::{Binary, Bson, DateTime, Decimal128, Document, RawDocumentBuf, Timestamp, doc};
 
-use super::sales::*;
+use support::archive::sales::*;
 
 /// Values that are equal to the server, or that have a meaning in a query or an update.
 pub(super) fn values() -> Vec<Bson> {

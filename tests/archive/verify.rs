@@ -7,7 +7,7 @@ use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, doc};
 
 use super::books::problems;
-use super::sales::*;
+use support::archive::sales::*;
 
 #[tokio::test]
 async fn each_problem_is_found() {

@@ -12,11 +12,7 @@ use futures::future::{Either, select};
 use mongo_patterns::mongodb::Client;
 use mongo_patterns::mongodb::options::ClientOptions;
 
-use crate::operations::{FIRST, Operation, Repositories, ending_app_name, operation};
-
-#[allow(dead_code, reason = "the tests use the rest")]
-#[path = "../lanes/operations.rs"]
-mod operations;
+use support::lanes::operations::{FIRST, Operation, Repositories, ending_app_name, operation};
 
 /// The time-out of a request for the held document.
 const TIME_OUT: Duration = Duration::from_millis(400);

@@ -10,9 +10,9 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::IndexModel;
 use mongodb::bson::{DateTime, Document, doc};
 
-use crate::bucket::support::*;
-use crate::common::explain::{documents_examined, explained};
-use crate::common::support::*;
+use support::bucket::*;
+use support::common::*;
+use support::explain::{documents_examined, explained};
 
 /// Three customers with 25 trades each. Trade `n` has the quantity `n`, and the ticker `T{n % 5}`.
 async fn filled(db: &TestDatabase) -> BucketRepository<u32, Document> {

@@ -8,8 +8,8 @@ use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc};
 use mongodb::options::{CollectionOptions, ReadConcern, ReadPreference, SelectionCriteria};
 
-use crate::bucket::support::*;
-use crate::common::support::*;
+use support::bucket::*;
+use support::common::*;
 
 #[tokio::test]
 async fn an_append_is_one_round_trip() {

@@ -5,8 +5,8 @@ use mongo_patterns::bucket::IdPolicy;
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::doc;
 
-use crate::bucket::support::*;
-use crate::common::support::*;
+use support::bucket::*;
+use support::common::*;
 
 fn batch(range: std::ops::Range<i64>, item: fn(i64) -> Trade) -> Vec<Trade> {
     range.map(item).collect()

@@ -10,9 +10,9 @@ use mongodb::IndexModel;
 use mongodb::bson::{Document, doc};
 use mongodb::options::IndexOptions;
 
-use crate::bucket::migration::histories;
-use crate::bucket::support::*;
-use crate::common::support::*;
+use support::bucket::migration::histories;
+use support::bucket::*;
+use support::common::*;
 
 /// Items of 50 keys, in an order that jumps between them; a few keys have most of the items.
 fn items(count: i64) -> Vec<(u32, Trade)> {

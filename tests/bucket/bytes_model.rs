@@ -7,11 +7,12 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Document, doc};
 use proptest::prelude::*;
 
-use crate::bucket::bytes::{BOUND, bounded, bytes_of, numbers_in, problems, sized, violations_of};
-use crate::bucket::figures::{Orders, prepared};
-use crate::bucket::support::*;
-use crate::common::model::{Sequence, check_random};
-use crate::common::support::*;
+use crate::bucket::bytes::{numbers_in, problems};
+use support::bucket::bytes::{BOUND, bounded, bytes_of, sized, violations_of};
+use support::bucket::figures::{Orders, prepared};
+use support::bucket::*;
+use support::common::*;
+use support::model::{Sequence, check_random};
 
 #[derive(Clone, Debug)]
 enum Call {

@@ -6,9 +6,10 @@ use mongo_patterns_testkit::{self as testkit};
 use mongodb::bson::{Bson, Document, doc};
 
 use crate::bucket::bytes::*;
-use crate::bucket::figures::{plain_builder, prepared};
-use crate::bucket::support::*;
-use crate::common::support::*;
+use support::bucket::bytes::*;
+use support::bucket::figures::{plain_builder, prepared};
+use support::bucket::*;
+use support::common::*;
 
 #[tokio::test]
 async fn a_change_of_an_item_keeps_the_bytes_and_a_full_bucket_stays_full() {

@@ -8,9 +8,10 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::Document;
 
 use crate::bucket::bytes::*;
-use crate::bucket::figures::{plain_builder, prepared};
-use crate::bucket::support::*;
-use crate::common::support::*;
+use support::bucket::bytes::*;
+use support::bucket::figures::{plain_builder, prepared};
+use support::bucket::*;
+use support::common::*;
 
 /// Writers of all kinds, of items of any size.
 async fn everything_at_once(db: &TestDatabase, policy: IdPolicy) {

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use futures::future::join_all;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 
-use crate::bucket::support::*;
-use crate::common::support::*;
+use support::bucket::*;
+use support::common::*;
 
 /// Writers that share these items.
 struct Load {

@@ -11,7 +11,7 @@ use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::ClientOptions;
 use serde::{Deserialize, Serialize};
 
-use crate::common::support::*;
+use support::common::*;
 
 /// All text of an error that can be logged.
 fn shown(error: &Error) -> String {

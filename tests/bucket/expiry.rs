@@ -9,8 +9,9 @@ use mongodb::bson::{DateTime, Document, doc};
 use std::time::Duration;
 
 use crate::bucket::figures::*;
-use crate::bucket::support::*;
-use crate::common::support::*;
+use support::bucket::figures::*;
+use support::bucket::*;
+use support::common::*;
 
 async fn numbers(trades: &Trades, key: u32) -> Vec<i64> {
     let items: Vec<Trade> = collected(trades.items(&key).stream()).await;

@@ -7,8 +7,8 @@ use mongo_patterns::{ErrorKind, RetryPolicy};
 use mongo_patterns_testkit::{self as testkit, FailPoint};
 use mongodb::bson::doc;
 
-use crate::bucket::support::*;
-use crate::common::support::*;
+use support::bucket::*;
+use support::common::*;
 
 #[tokio::test]
 async fn a_broken_connection_and_a_stepdown_are_retried_by_the_driver_and_stored_once() {

@@ -2,17 +2,16 @@
 
 use futures::future::join_all;
 use mongo_patterns::ErrorKind;
-use mongo_patterns::bucket::{BucketRepository, BucketRepositoryBuilder, IdPolicy, Totals};
+use mongo_patterns::bucket::{BucketRepositoryBuilder, IdPolicy, Totals};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, DateTime, Decimal128, Document, Regex, bson, doc};
 
-use crate::bucket::support::*;
-use crate::common::support::*;
+use support::bucket::figures::*;
+use support::bucket::*;
+use support::common::*;
 
 /// The commands of an update of a field with figures.
 const TWO: &[&str] = &["findAndModify", "findAndModify"];
-
-pub type Orders = BucketRepository<u32, Document>;
 
 pub const TICKERS: [&str; 3] = ["MDB", "$count", "a.b"];
 
@@ -27,25 +26,9 @@ pub fn order(n: i64) -> Document {
     doc! { "n": n, "date": at(SECOND + n), "qty": qty, "dollars": decimal(&format!("{n}.10")), "ticker": ticker }
 }
 
-pub fn plain_builder(db: &TestDatabase) -> BucketRepositoryBuilder<u32, Document> {
-    Orders::builder(db.collection::<Document>("trades"))
-        .key_field("customerId")
-        .items_field("history")
-        .time_field("date")
-        .item_id_field("n")
-}
-
 pub fn figured(db: &TestDatabase) -> BucketRepositoryBuilder<u32, Document> {
     let builder = plain_builder(db).sum("qty").min("qty").max("qty").sum("dollars");
     builder.first_and_last()
-}
-
-pub async fn prepared(db: &TestDatabase, builder: BucketRepositoryBuilder<u32, Document>) -> Orders {
-    let orders = builder.build().unwrap();
-    on_shards(db, orders.ensure_sharded()).await;
-    orders.ensure_indexes().replace_settings().await.unwrap();
-    db.recorder().clear();
-    orders
 }
 
 /// Returns the orders of these numbers.

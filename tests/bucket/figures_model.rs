@@ -7,9 +7,10 @@ use mongodb::bson::{Document, doc};
 use proptest::prelude::*;
 
 use crate::bucket::figures::*;
-use crate::bucket::support::*;
-use crate::common::model::{Sequence, check_random};
-use crate::common::support::*;
+use support::bucket::figures::*;
+use support::bucket::*;
+use support::common::*;
+use support::model::{Sequence, check_random};
 
 #[derive(Clone, Debug)]
 enum Call {

@@ -8,8 +8,9 @@ use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use crate::bucket::figures::*;
-use crate::bucket::support::*;
-use crate::common::support::*;
+use support::bucket::figures::*;
+use support::bucket::*;
+use support::common::*;
 
 async fn problems(orders: &Orders) -> Vec<Problem> {
     let findings = collected(orders.verify().stream()).await;

@@ -3,8 +3,8 @@
 use futures::TryStreamExt;
 use mongo_patterns_testkit as testkit;
 
-use crate::bucket::support::*;
-use crate::common::support::*;
+use support::bucket::*;
+use support::common::*;
 
 #[tokio::test]
 async fn a_stream_has_every_item_once_in_both_directions() {

@@ -12,8 +12,8 @@ use mongodb::bson::{Document, doc};
 use mongodb::options::IndexOptions;
 use serde::Serialize;
 
-use crate::bucket::support::*;
-use crate::common::support::*;
+use support::bucket::*;
+use support::common::*;
 
 async fn append_all<T: Serialize>(trades: &BucketRepository<u32, T>, items: &[T]) -> Vec<Result<Appended>> {
     join_all(items.iter().map(|item| trades.append(&123, item).into_future())).await

@@ -13,8 +13,8 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use tokio::runtime::Handle;
 
-use crate::bucket::support::*;
-use crate::common::support::*;
+use support::bucket::*;
+use support::common::*;
 
 fn repository<K: Key>(db: &TestDatabase) -> BucketRepository<K, i32> {
     untimed::<K, i32>(db).page_size(2).build().unwrap()

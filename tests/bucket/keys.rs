@@ -6,9 +6,9 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, Document, Uuid, doc};
 
-use crate::bucket::damage::{bucket, bucket_at, named, with};
-use crate::bucket::support::*;
-use crate::common::support::*;
+use support::bucket::damage::{bucket, bucket_at, named, with};
+use support::bucket::*;
+use support::common::*;
 
 async fn all_keys(trades: &Trades) -> Vec<u32> {
     trades.keys().stream().try_collect().await.unwrap()

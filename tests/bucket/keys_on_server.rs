@@ -10,7 +10,7 @@ use proptest::test_runner::{Config, TestRunner};
 use tokio::runtime::Handle;
 
 use crate::bucket::migration::raw;
-use crate::common::support::at_least;
+use support::common::at_least;
 
 /// The server encodes a key to the client's text, and refuses the same values.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

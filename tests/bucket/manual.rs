@@ -4,7 +4,7 @@
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, DateTime, Document, Regex, cstr, doc};
 
-use crate::common::support::*;
+use support::common::*;
 
 fn date(text: &str) -> DateTime {
     DateTime::parse_rfc3339_str(text).unwrap()

@@ -3,40 +3,15 @@
 use std::collections::BTreeMap;
 
 use mongo_patterns::Key;
-use mongo_patterns::bucket::{BucketRepository, BucketRepositoryBuilder};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::Collection;
 use mongodb::bson::oid::ObjectId;
-use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, Uuid, doc};
+use mongodb::bson::{Bson, Document, RawDocumentBuf, Uuid, doc};
 use mongodb::options::Collation;
 
-use crate::bucket::support::*;
-use crate::common::support::*;
-
-pub type Histories<K> = BucketRepository<K, Document>;
-
-pub fn histories<K: Key>(db: &TestDatabase) -> BucketRepositoryBuilder<K, Document> {
-    Histories::<K>::builder(db.collection::<Document>("trades"))
-        .key_field("customerId")
-        .items_field("history")
-        .time_field("date")
-}
-
-/// The flat collection, of the client that is not recorded.
-pub fn flat(db: &TestDatabase) -> Collection<Document> {
-    db.plain_collection("flat")
-}
-
-/// Replaces the flat collection, and drops the buckets.
-pub async fn fill(db: &TestDatabase, documents: &[Document]) {
-    plain(db).drop().await.unwrap();
-    flat(db).drop().await.unwrap();
-    flat(db).insert_many(documents).await.unwrap();
-    let index = mongodb::IndexModel::builder()
-        .keys(doc! { "customerId": 1, "date": -1 })
-        .build();
-    flat(db).create_index(index).await.unwrap();
-}
+use support::bucket::migration::*;
+use support::bucket::*;
+use support::common::*;
 
 /// Checks that there are no buckets, and no record of a migration.
 pub async fn nothing_is_stored(db: &TestDatabase) {
@@ -121,21 +96,6 @@ fn back<K: Key>(flat: &[Document], key_field: &str) -> Vec<RawDocumentBuf> {
         raw(&back)
     };
     flat.iter().map(document).collect()
-}
-
-/// Flat documents of some keys, whose times are neither in the order of the inserts, nor all different.
-pub fn documents(keys: &[Bson], items: i32) -> Vec<Document> {
-    let mut made = Vec::new();
-    for n in 0..items {
-        for (position, key) in (0..).zip(keys) {
-            let millis = (SECOND + i64::from(n * 7 % 5) + i64::from(position)) * 1000 + i64::from(n * 13 % 1000);
-            let id = n * 1000 + position;
-            made.push(
-                doc! { "_id": id, "customerId": key, "n": n, "date": DateTime::from_millis(millis), "note": "$n" },
-            );
-        }
-    }
-    made
 }
 
 /// Migrates into buckets, compares them with the expected ones, appends and reads pages, migrates back into another

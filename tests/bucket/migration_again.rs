@@ -7,7 +7,8 @@ use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 
 use crate::bucket::migration::*;
-use crate::common::support::*;
+use support::bucket::migration::*;
+use support::common::*;
 
 const ITEMS: u64 = 6 * 15;
 

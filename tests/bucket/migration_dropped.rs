@@ -4,8 +4,8 @@ use mongo_patterns::ErrorKind;
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::Document;
 
-use crate::bucket::migration::flat;
 use crate::bucket::migration_again::{begin, check, migrate, trades, undo};
+use support::bucket::migration::flat;
 
 /// The comparison at the end finds that the chunks before the drop are missing.
 #[tokio::test]

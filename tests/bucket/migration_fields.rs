@@ -6,7 +6,8 @@ use mongodb::bson::{Document, RawDocumentBuf, doc};
 
 use crate::bucket::migration::*;
 use crate::bucket::migration_plan::chunks_of;
-use crate::common::support::*;
+use support::bucket::migration::*;
+use support::common::*;
 
 /// The driver's `Document` takes such a field for extended JSON, and cannot be read if it is none.
 #[tokio::test]

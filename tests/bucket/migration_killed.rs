@@ -7,7 +7,8 @@ use mongodb::bson::{Bson, doc};
 
 use crate::bucket::migration::*;
 use crate::bucket::migration_again::trades;
-use crate::common::support::{pause, plain};
+use support::bucket::migration::*;
+use support::common::{pause, plain};
 
 /// The server may continue with the chunk of the killed process, while the next process runs the same chunk.
 #[tokio::test]

@@ -5,8 +5,8 @@ use mongo_patterns_core::{Planned, Progress};
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, Document};
 
-use crate::bucket::migration::*;
-use crate::common::support::*;
+use support::bucket::migration::*;
+use support::common::*;
 
 /// Returns the number of chunks that a plan migrates.
 pub fn chunks_of(planned: &Planned<Migrated>) -> usize {

@@ -7,8 +7,9 @@ use mongodb::bson::{Binary, Bson, DateTime, Document, doc, spec::BinarySubtype};
 use mongodb::options::{CollectionOptions, WriteConcern};
 
 use crate::bucket::migration::*;
-use crate::bucket::support::*;
-use crate::common::support::*;
+use support::bucket::migration::*;
+use support::bucket::*;
+use support::common::*;
 
 fn good(id: i32) -> Document {
     doc! { "_id": id, "customerId": id, "date": at(SECOND), "tradeId": id }

@@ -7,24 +7,10 @@ use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 
 use crate::bucket::migration::*;
-use crate::common::support::*;
+use support::bucket::migration::*;
+use support::common::*;
 
 const INTERRUPTED: i32 = 11_601;
-
-/// Documents that cannot be migrated, with their reasons.
-pub fn invalid() -> Vec<(Document, &'static str)> {
-    let date = at(SECOND);
-    vec![
-        (doc! { "_id": 100000, "date": date }, "key"),
-        (doc! { "_id": 100001, "customerId": null, "date": date }, "key"),
-        (doc! { "_id": 100002, "customerId": "2", "date": date }, "key"),
-        (doc! { "_id": 100003, "customerId": [2, 3], "date": date }, "key"),
-        (doc! { "_id": 100004, "customerId": f64::NAN, "date": date }, "key"),
-        (doc! { "_id": 100005, "customerId": -1, "date": "no date" }, "key"),
-        (doc! { "_id": 100006, "customerId": 2 }, "time"),
-        (doc! { "_id": 100007, "customerId": 3, "date": "2023-10-26" }, "time"),
-    ]
-}
 
 async fn fill_mixed(db: &TestDatabase) -> (Vec<Document>, Vec<Document>) {
     let keys: Vec<Bson> = (0..4).map(Bson::Int32).collect();

@@ -6,7 +6,8 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use crate::bucket::migration::*;
-use crate::common::support::*;
+use support::bucket::migration::*;
+use support::common::*;
 
 const FORMATS: [TimeFormat; 3] = [TimeFormat::EpochSeconds, TimeFormat::EpochMillis, TimeFormat::Iso8601];
 

@@ -8,10 +8,12 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, Uuid, doc};
 
-use crate::bucket::migration::{self, Histories, flat, nothing_is_stored};
-use crate::bucket::support::*;
-use crate::common::plans::essence;
-use crate::common::support::*;
+use crate::bucket::migration::nothing_is_stored;
+use support::bucket::migration;
+use support::bucket::migration::{Histories, flat};
+use support::bucket::*;
+use support::common::*;
+use support::plans::essence;
 
 /// The server's code of a conversion that it does not have.
 const CONVERSION_FAILURE: i32 = 241;

@@ -7,8 +7,8 @@ use mongo_patterns::bucket::{Finding, IdPolicy};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{DateTime, Document, doc};
 
-use crate::bucket::support::*;
-use crate::common::support::*;
+use support::bucket::*;
+use support::common::*;
 
 const WRITERS: i64 = 64;
 const CALLS: u64 = 10;

@@ -9,9 +9,9 @@ use mongodb::bson::{Document, deserialize_from_bson, doc};
 use proptest::prelude::*;
 
 use crate::bucket::across;
-use crate::bucket::support::*;
-use crate::common::model::{Sequence, check_random};
-use crate::common::support::*;
+use support::bucket::*;
+use support::common::*;
+use support::model::{Sequence, check_random};
 
 const PAGE: usize = 3;
 

@@ -7,8 +7,8 @@ use mongo_patterns::bucket::BucketRepositoryBuilder;
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{Document, doc};
 
-use crate::bucket::support::*;
-use crate::common::support::*;
+use support::bucket::*;
+use support::common::*;
 
 fn identified(db: &TestDatabase) -> BucketRepositoryBuilder<u32, Trade> {
     builder(db).item_id_field("n")

@@ -11,11 +11,11 @@ use mongodb::IndexModel;
 use mongodb::bson::{Document, doc};
 use mongodb::options::IndexOptions;
 
-use crate::bucket::bytes::violations_of;
-use crate::bucket::damage::problems;
-use crate::bucket::support::*;
-use crate::common::pace::Pace;
-use crate::common::support::*;
+use support::bucket::bytes::violations_of;
+use support::bucket::damage::problems;
+use support::bucket::*;
+use support::common::*;
+use support::pace::Pace;
 
 const KEYS: u32 = 6;
 const WRITERS: i64 = 8;

@@ -5,8 +5,8 @@ use mongo_patterns::bucket::{PageSlice, PageToken};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, doc};
 
-use crate::bucket::support::*;
-use crate::common::support::*;
+use support::bucket::*;
+use support::common::*;
 
 /// 35 trades on four pages.
 async fn four_pages(db: &TestDatabase) -> Trades {

@@ -3,8 +3,8 @@
 use mongo_patterns::bucket::{IdPolicy, ItemToken};
 use mongo_patterns_testkit as testkit;
 
-use crate::bucket::support::*;
-use crate::common::support::*;
+use support::bucket::*;
+use support::common::*;
 
 #[tokio::test]
 async fn a_poller_gets_each_item_once_and_in_order() {

@@ -6,9 +6,9 @@ use mongo_patterns::bucket::{BucketRepository, Problem, Repaired, Unrepaired};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::bucket::damage::*;
-use crate::bucket::support::*;
-use crate::common::support::*;
+use support::bucket::damage::*;
+use support::bucket::*;
+use support::common::*;
 
 async fn repair(named: &Named) -> Vec<Repaired> {
     confirm_settings(named.ensure_indexes()).await;

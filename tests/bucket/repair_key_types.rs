@@ -6,9 +6,9 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, Document, Uuid, doc};
 
-use crate::bucket::damage::{bucket_at, plant, with};
-use crate::bucket::support::*;
-use crate::common::support::*;
+use support::bucket::damage::{bucket_at, plant, with};
+use support::bucket::*;
+use support::common::*;
 
 fn repository<K: Key>(db: &TestDatabase) -> BucketRepository<K, Trade> {
     untimed::<K, Trade>(db).time_field("date").page_size(3).build().unwrap()

@@ -9,9 +9,9 @@ use mongo_patterns_testkit as testkit;
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, Regex, cstr, doc};
 
-use crate::bucket::damage::*;
-use crate::bucket::support::*;
-use crate::common::support::*;
+use support::bucket::damage::*;
+use support::bucket::*;
+use support::common::*;
 
 async fn repair(named: &Named) -> Vec<Repaired> {
     confirm_settings(named.ensure_indexes()).await;

@@ -12,8 +12,8 @@ use mongodb::IndexModel;
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::{Collation, IndexOptions};
 
-use crate::bucket::support::*;
-use crate::common::support::*;
+use support::bucket::*;
+use support::common::*;
 
 fn index(keys: Document, options: IndexOptions) -> IndexModel {
     IndexModel::builder().keys(keys).options(options).build()

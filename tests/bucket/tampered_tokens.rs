@@ -4,12 +4,12 @@
 use std::collections::BTreeSet;
 
 use mongo_patterns::bucket::{BucketRepository, ItemToken, PageToken};
-use mongo_patterns::{Error, ErrorKind};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{DateTime, Document};
 use serde::{Deserialize, Serialize};
 
-use crate::common::support::*;
+use support::bucket::tampered_tokens::*;
+use support::common::*;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Note {
@@ -22,27 +22,6 @@ type Notes = BucketRepository<String, Note>;
 
 /// Keys whose encoded forms look like prefixes of others.
 const KEYS: [&str; 5] = ["12", "12_3", "123", "12%5F3", ""];
-
-/// Every text that differs in one byte, and others that an attacker may try.
-pub fn changes(token: &str) -> BTreeSet<String> {
-    const OTHERS: &str = "09afA_.-%+$é\0 `";
-    let mut texts = BTreeSet::from([String::new(), token.repeat(2), token.to_uppercase()]);
-    for at in 0..token.len() {
-        let (before, after) = (&token[..at], &token[at + 1..]);
-        texts.extend([before.to_owned(), token[at..].to_owned(), format!("{before}{after}")]);
-        let bits = (0..7).map(|bit| char::from(token.as_bytes()[at] ^ (1 << bit)));
-        for other in OTHERS.chars().chain(bits) {
-            texts.insert(format!("{before}{other}{after}"));
-            texts.insert(format!("{before}{other}{}", &token[at..]));
-        }
-    }
-    texts.remove(token);
-    texts
-}
-
-pub fn is_refused(error: &Error) {
-    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
-}
 
 async fn notes(db: &TestDatabase, name: &str, page_size: u32) -> Notes {
     let notes = Notes::builder(db.collection::<Document>(name))

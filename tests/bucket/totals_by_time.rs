@@ -8,9 +8,10 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use super::figures::*;
-use crate::bucket::support::*;
-use crate::common::explain::explain_last;
-use crate::common::support::*;
+use support::bucket::figures::*;
+use support::bucket::*;
+use support::common::*;
+use support::explain::explain_last;
 
 const UNITS: [TimeUnit; 3] = [TimeUnit::Hour, TimeUnit::Day, TimeUnit::Month];
 const HOUR: i64 = 3600;

@@ -2,8 +2,8 @@
 
 use mongo_patterns_testkit as testkit;
 
-use crate::bucket::support::*;
-use crate::common::support::*;
+use support::bucket::*;
+use support::common::*;
 
 /// A collision would abort the transaction, and would be met again in the next one. So in a session a free `_id` of a
 /// new bucket is read, and not tried.

@@ -8,8 +8,8 @@ use mongodb::Collection;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 use tokio::sync::watch;
 
-use crate::bucket::support::collected;
-use crate::common::support::{at, explain_last};
+use support::bucket::collected;
+use support::common::{at, explain_last};
 
 type Orders = BucketRepository<u32, Document>;
 

@@ -6,10 +6,10 @@ use mongo_patterns::bucket::Problem;
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, doc};
 
-use crate::bucket::damage::*;
-use crate::bucket::support::*;
-use crate::common::explain::{documents_examined, explained};
-use crate::common::support::*;
+use support::bucket::damage::*;
+use support::bucket::*;
+use support::common::*;
+use support::explain::{documents_examined, explained};
 
 /// A hand-written `_id` has the unescaped key. One of `a_3` looks like one of `a`.
 #[tokio::test]

@@ -7,8 +7,8 @@ use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::{ReadConcern, TransactionOptions};
 
-use crate::bucket::support::*;
-use crate::common::support::*;
+use support::bucket::*;
+use support::common::*;
 
 /// 2023-10-26T15:00:00Z.
 pub const HOUR: i64 = 1_698_332_400;

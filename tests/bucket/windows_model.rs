@@ -9,10 +9,10 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, DateTime, Document, deserialize_from_bson, doc};
 use proptest::prelude::*;
 
-use crate::bucket::support::*;
 use crate::bucket::windows::violations_of;
-use crate::common::model::{Sequence, check_random};
-use crate::common::support::*;
+use support::bucket::*;
+use support::common::*;
+use support::model::{Sequence, check_random};
 
 const PAGE: u32 = 3;
 /// The length of a window, in seconds.

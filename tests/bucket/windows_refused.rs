@@ -7,7 +7,7 @@ use mongo_patterns_testkit as testkit;
 use mongodb::bson::{DateTime, Document, doc};
 
 use crate::bucket::windows::*;
-use crate::common::support::*;
+use support::common::*;
 
 #[tokio::test]
 async fn an_item_stays_in_its_window() {

@@ -8,10 +8,10 @@ use mongo_patterns::{ErrorKind, RetryPolicy};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, doc};
 
-use crate::bucket::migration::{fill, flat, histories};
-use crate::bucket::support::*;
 use crate::bucket::windows::*;
-use crate::common::support::*;
+use support::bucket::migration::{fill, flat, histories};
+use support::bucket::*;
+use support::common::*;
 
 async fn check(db: &TestDatabase) {
     assert_eq!(violations_of(&all(&plain(db)).await, 3, 3600), Vec::<String>::new());

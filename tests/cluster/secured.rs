@@ -16,8 +16,8 @@ use tempfile::TempDir;
 
 use crate::cluster::secured_support::Shop;
 use crate::cluster::users::{READER, SECRET, Secured};
-use crate::common::support::spread;
-use crate::reference::support::rename;
+use support::common::spread;
+use support::reference::rename;
 
 const SHOP: &str = "shop";
 

@@ -9,11 +9,11 @@ use mongo_patterns::subset::SubsetRepository;
 use mongodb::Database;
 use mongodb::bson::{Document, doc};
 
-use crate::common::support::{Trade, spread};
-use crate::history::support::{Policies, policy, push};
-use crate::outlier::support::{Book, book, users};
-use crate::reference::support::{Orders, customer, order, rename};
-use crate::subset::support::{Product, Review, review};
+use support::common::{Trade, spread};
+use support::history::{Policies, policy, push};
+use support::outlier::{Book, book, users};
+use support::reference::{Orders, customer, order, rename};
+use support::subset::{Product, Review, review};
 
 /// A repository of each pattern.
 pub struct Shop {
@@ -49,8 +49,8 @@ impl Shop {
             books: books.build().unwrap(),
             products: products(&database, 2),
             patrons: patrons.build().unwrap(),
-            policies: crate::history::support::builder(&database).build().unwrap(),
-            orders: crate::reference::support::builder(&database).build().unwrap(),
+            policies: support::history::builder(&database).build().unwrap(),
+            orders: support::reference::builder(&database).build().unwrap(),
             database,
         }
     }
@@ -160,7 +160,7 @@ impl Shop {
 
 /// Returns a repository with a subset of this size, of the newest reviews.
 pub fn products(database: &Database, size: u32) -> SubsetRepository<Product, Review> {
-    crate::subset::support::builder_of(database, crate::subset::support::newest().size(size))
+    support::subset::builder_of(database, support::subset::newest().size(size))
         .build()
         .unwrap()
 }

@@ -12,7 +12,7 @@ use mongodb::results::CollectionSpecification;
 use mongodb::{Client, Database};
 use tempfile::TempDir;
 
-use crate::common::support::all;
+use support::common::all;
 
 pub(crate) const READER: &str = "Zoe.Reader";
 pub(crate) const SECRET: &str = "s3cret/of@Zoe";

@@ -8,8 +8,8 @@ use mongo_patterns::{Error, ErrorKind};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::common::support::*;
-use crate::{archive, embedded, history, outlier, reference, schema, subset};
+use support::common::*;
+use support::{archive, embedded, history, outlier, reference, schema, subset};
 
 pub async fn entries(db: &TestDatabase) -> Vec<Document> {
     all(&db.plain_collection("mongo_patterns")).await
@@ -29,12 +29,12 @@ pub async fn collected<T>(stream: impl Stream<Item = Result<T, Error>>) -> Resul
 async fn ensure_indexes_stores_the_settings_once() {
     testkit::run(async |db| {
         trades(db).await;
-        outlier::support::books(db).await;
-        subset::support::products(db).await;
-        embedded::support::patrons(db).ensure_indexes().await.unwrap();
-        history::support::policies(db).await;
-        history::intervals_support::prices(db).await;
-        reference::support::orders(db).await;
+        outlier::books(db).await;
+        subset::products(db).await;
+        embedded::patrons(db).ensure_indexes().await.unwrap();
+        history::policies(db).await;
+        history::intervals::prices(db).await;
+        reference::orders(db).await;
         schema::contacts::typed(db).ensure_indexes().await.unwrap();
         archive::sales::archive(db).await;
         archive::users::trash(db).await;
@@ -131,19 +131,15 @@ async fn ensure_indexes_stores_the_settings_once() {
 async fn settings_that_contradict_the_catalog_are_refused_with_no_effect() {
     testkit::run(async |db| {
         trades(db).await.append(&1, &spread(1)).await.unwrap();
-        outlier::support::books(db)
-            .await
-            .insert(&outlier::support::book(1, 60))
-            .await
-            .unwrap();
-        let products = subset::support::products(db).await;
-        products.insert(&subset::support::review(1)).await.unwrap();
-        embedded::support::patrons(db).ensure_indexes().await.unwrap();
-        let policies = history::support::policies(db).await;
-        policies.insert(&history::support::policy(1)).await.unwrap();
-        let orders = reference::support::orders(db).await;
-        reference::support::add_customers(db, 1..=1).await;
-        orders.insert(&reference::support::order(1, 1)).await.unwrap();
+        outlier::books(db).await.insert(&outlier::book(1, 60)).await.unwrap();
+        let products = subset::products(db).await;
+        products.insert(&subset::review(1)).await.unwrap();
+        embedded::patrons(db).ensure_indexes().await.unwrap();
+        let policies = history::policies(db).await;
+        policies.insert(&history::policy(1)).await.unwrap();
+        let orders = reference::orders(db).await;
+        reference::add_customers(db, 1..=1).await;
+        orders.insert(&reference::order(1, 1)).await.unwrap();
         let before = contents(db).await;
 
         let flat = db.collection::<Document>("flat");
@@ -160,19 +156,19 @@ async fn settings_that_contradict_the_catalog_are_refused_with_no_effect() {
         refused(collected(larger.repair().stream()), "`page_size`").await;
         refused(larger.migrate_page_size_from(50), "`page_size`").await;
 
-        let other = outlier::support::builder::<outlier::support::Book, String>(db);
+        let other = outlier::builder::<outlier::Book, String>(db);
         let books = other.parent_field("parent_id").build().unwrap();
         refused(books.ensure_indexes(), "`parent`").await;
         refused(collected(books.verify().stream()), "`parent`").await;
         refused(collected(books.repair().delete_orphans().stream()), "`parent`").await;
         refused(books.migrate_existing(), "`parent`").await;
         refused(books.migrate_existing().plan(), "`parent`").await;
-        let books = outlier::support::again(db, 10, 500);
+        let books = outlier::again(db, 10, 500);
         refused(books.ensure_indexes(), "`threshold`").await;
         refused(collected(books.repair().stream()), "`threshold`").await;
 
-        let newest = subset::support::newest().size(3);
-        let products = subset::support::builder_of::<Document, subset::support::Review>(db.database(), newest);
+        let newest = subset::newest().size(3);
+        let products = subset::builder_of::<Document, subset::Review>(db.database(), newest);
         let products = products.build().unwrap();
         refused(products.ensure_indexes(), "`size`").await;
         refused(collected(products.verify().stream()), "`size`").await;
@@ -182,19 +178,16 @@ async fn settings_that_contradict_the_catalog_are_refused_with_no_effect() {
         refused(products.migrate_from_embedded(), "`size`").await;
         refused(products.follow("f").run_until_current(), "`size`").await;
 
-        let patrons = embedded::support::builder(db).max_children(7).build().unwrap();
+        let patrons = embedded::builder(db).max_children(7).build().unwrap();
         refused(patrons.ensure_indexes(), "`max_children`").await;
         refused(collected(patrons.verify().stream()), "`max_children`").await;
         refused(patrons.migrate_from_references(&flat, "patron_id"), "`max_children`").await;
         refused(patrons.migrate_to_references(&flat, "patron_id"), "`max_children`").await;
-        let policies = history::support::builder(db.database())
-            .time_field("time")
-            .build()
-            .unwrap();
+        let policies = history::builder(db.database()).time_field("time").build().unwrap();
         refused(policies.ensure_indexes(), "`time`").await;
         refused(collected(policies.verify().stream()), "`time`").await;
         refused(collected(policies.repair().stream()), "`time`").await;
-        let orders = reference::support::builder(db.database()).version_field("version");
+        let orders = reference::builder(db.database()).version_field("version");
         let orders = orders.build().unwrap();
         refused(orders.ensure_indexes(), "`version`").await;
         refused(collected(orders.verify().stream()), "`version`").await;
@@ -203,7 +196,7 @@ async fn settings_that_contradict_the_catalog_are_refused_with_no_effect() {
 
         patrons.ensure_indexes().replace_settings().await.unwrap();
         patrons.ensure_indexes().await.unwrap();
-        refused(embedded::support::patrons(db).ensure_indexes(), "`max_children`").await;
+        refused(embedded::patrons(db).ensure_indexes(), "`max_children`").await;
     })
     .await;
 }
@@ -224,12 +217,8 @@ async fn migrations_change_the_settings() {
             refused(collected(old.verify().stream()), "`page_size`").await;
         }
 
-        outlier::support::books(db)
-            .await
-            .insert(&outlier::support::book(1, 60))
-            .await
-            .unwrap();
-        let books = outlier::support::again(db, 20, 30);
+        outlier::books(db).await.insert(&outlier::book(1, 60)).await.unwrap();
+        let books = outlier::again(db, 20, 30);
         books.migrate_existing().plan().await.unwrap();
         refused(books.ensure_indexes(), "`threshold`").await;
         assert_eq!(books.migrate_existing().await.unwrap().documents, 1);
@@ -244,9 +233,9 @@ async fn migrations_change_the_settings() {
                 .is_empty()
         );
 
-        let old = subset::support::products(db).await;
-        let by_author = subset::support::newest().order_by("review_author", Direction::Ascending);
-        let new = subset::support::builder_of::<Document, subset::support::Review>(db.database(), by_author.size(3));
+        let old = subset::products(db).await;
+        let by_author = subset::newest().order_by("review_author", Direction::Ascending);
+        let new = subset::builder_of::<Document, subset::Review>(db.database(), by_author.size(3));
         let new = new.build().unwrap();
         new.migrate_layout_from(&old).plan().await.unwrap();
         old.ensure_indexes().await.unwrap();
@@ -264,7 +253,7 @@ async fn of_concurrent_callers_with_different_settings_one_succeeds() {
         for round in 0..10 {
             let collection = format!("patron{round}");
             let attempt = |max| {
-                let patrons = embedded::support::Patrons::builder(db.collection::<Document>(&collection));
+                let patrons = embedded::Patrons::builder(db.collection::<Document>(&collection));
                 let patrons = patrons.children_field("addresses").max_children(max).build().unwrap();
                 async move { patrons.ensure_indexes().await }
             };
@@ -292,19 +281,16 @@ async fn what_rewrites_documents_needs_an_entry_that_fits_them() {
             let items: Vec<Trade> = (0..25).map(spread).collect();
             trades.append_many(&customer, &items).await.unwrap();
         }
-        let books = outlier::support::books(db).await;
+        let books = outlier::books(db).await;
         for id in 0..40 {
             let purchases = if id % 8 == 0 { 60 } else { 15 };
-            books.insert(&outlier::support::book(id, purchases)).await.unwrap();
+            books.insert(&outlier::book(id, purchases)).await.unwrap();
         }
-        let products = subset::support::products(db).await;
+        let products = subset::products(db).await;
         for id in 2..30 {
-            subset::support::add_product(db, id).await;
+            subset::add_product(db, id).await;
             for review in 0..4 {
-                products
-                    .insert(&subset::support::review_of(id, review, 0))
-                    .await
-                    .unwrap();
+                products.insert(&subset::review_of(id, review, 0)).await.unwrap();
             }
         }
         without_entries(db).await;
@@ -328,30 +314,30 @@ async fn what_rewrites_documents_needs_an_entry_that_fits_them() {
         collected(larger.repair().dry_run().stream()).await.unwrap();
 
         let (sales, extras) = (db.collection::<Document>("sales"), db.collection::<Document>("nosuch"));
-        let none = outlier::support::Books::builder(sales.clone(), extras).array_field("customers_purchased");
+        let none = outlier::Books::builder(sales.clone(), extras).array_field("customers_purchased");
         let none = none.parent_field("book_id").build().unwrap();
         refused(collected(none.repair().stream()), NO_ENTRY).await;
         refused(none.ensure_indexes(), "nosuch").await;
-        let other = outlier::support::builder::<outlier::support::Book, String>(db);
+        let other = outlier::builder::<outlier::Book, String>(db);
         let other = other.parent_field("parent_id").build().unwrap();
         refused(collected(other.repair().delete_orphans().stream()), NO_ENTRY).await;
         refused(other.ensure_indexes(), "`parent_id`").await;
-        let flag = outlier::support::builder::<outlier::support::Book, String>(db)
+        let flag = outlier::builder::<outlier::Book, String>(db)
             .flag_field("more")
             .build()
             .unwrap();
         refused(collected(flag.repair().stream()), NO_ENTRY).await;
         refused(flag.migrate_existing(), "`more`").await;
         refused(flag.ensure_indexes(), "`more`").await;
-        let low = outlier::support::again(db, 10, 500);
+        let low = outlier::again(db, 10, 500);
         refused(collected(low.repair().stream()), NO_ENTRY).await;
 
-        let newest = subset::support::newest().size(2);
-        let small = subset::support::builder_of::<Document, subset::support::Review>(db.database(), newest);
+        let newest = subset::newest().size(2);
+        let small = subset::builder_of::<Document, subset::Review>(db.database(), newest);
         let small = small.build().unwrap();
         refused(collected(small.repair().stream()), NO_ENTRY).await;
         refused(small.rebuild_all(), NO_ENTRY).await;
-        let child = subset::support::builder::<Document, subset::support::Review>(db.database());
+        let child = subset::builder::<Document, subset::Review>(db.database());
         let child = child.child_id_field("id").build().unwrap();
         refused(child.ensure_indexes(), "`id`").await;
         refused(child.migrate_existing(), "`id`").await;

@@ -7,7 +7,7 @@ use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Document, Uuid, doc};
 
 use super::catalog::{collected, entries, refused};
-use crate::common::support::*;
+use support::common::*;
 
 /// A repository of another type would not find the buckets. All integers have one form.
 #[tokio::test]

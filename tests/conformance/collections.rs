@@ -5,10 +5,10 @@ use mongo_patterns::{Error, ErrorKind, Repository};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Document, doc};
 
-use crate::common::support;
 use crate::conformance::settings::{PATTERNS, collections};
-use crate::outlier::support as outlier_support;
-use crate::subset::support as subset_support;
+use support::common;
+use support::outlier as outlier_support;
+use support::subset as subset_support;
 
 async fn create(db: &TestDatabase, collection: &str, options: Document) {
     let mut create = doc! { "create": collection };
@@ -130,7 +130,7 @@ async fn a_clustered_collection_is_refused_even_if_its_indexes_exist() {
         }
         let error = books.insert(&outlier_support::book(1, 5)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Configuration, "{error:?}");
-        assert!(support::all(&outlier_support::sales(db)).await.is_empty());
+        assert!(common::all(&outlier_support::sales(db)).await.is_empty());
     })
     .await;
 }

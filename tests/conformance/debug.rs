@@ -15,9 +15,10 @@ use mongo_patterns::subset::{ChildToken, Direction, Subset, SubsetRepository};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{DateTime, Document, doc};
 
-use crate::{
-    embedded::support as embedded_support, history::intervals_support, history::support as history_support,
-    outlier::support as outlier_support, reference::support as reference_support, subset::support as subset_support,
+use support::history::intervals;
+use support::{
+    embedded as embedded_support, history as history_support, outlier as outlier_support,
+    reference as reference_support, subset as subset_support,
 };
 
 /// Part of each value that a user passes.
@@ -260,7 +261,7 @@ async fn histories(seen: &mut Seen<'_>) {
 }
 
 async fn intervals(seen: &mut Seen<'_>) {
-    let builder = intervals_support::builder(seen.db.database());
+    let builder = intervals::builder(seen.db.database());
     seen.add("history", &builder);
     let prices = builder.build().unwrap();
     prices.ensure_indexes().await.unwrap();

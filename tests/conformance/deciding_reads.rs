@@ -10,8 +10,8 @@ use mongodb::bson::{Document, doc};
 use mongodb::options::{DatabaseOptions, ReadConcern, ReadPreference, SelectionCriteria};
 use mongodb::{ClientSession, Database};
 
-use crate::lanes::operations::{Repositories, operation, review};
-use crate::lanes::support::{FREE, prepare};
+use support::lanes::operations::{Repositories, operation, review};
+use support::lanes::{FREE, prepare};
 
 type Run = for<'a> fn(&'a Repositories, Option<&'a mut ClientSession>) -> BoxFuture<'a, Result<(), Error>>;
 

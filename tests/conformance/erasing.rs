@@ -5,8 +5,8 @@ use mongo_patterns::reference::{OnReferences, Reference};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Document, RawDocumentBuf, doc};
 
-use crate::common::support::{at, trades_of_documents};
-use crate::{embedded, history, outlier, reference, subset};
+use support::common::{at, trades_of_documents};
+use support::{embedded, history, outlier, reference, subset};
 
 const PERSON: &str = "ann@example.com";
 
@@ -34,15 +34,15 @@ async fn mentioned_in(db: &TestDatabase) -> Vec<String> {
 #[tokio::test]
 async fn a_value_is_erased_from_the_revisions_and_from_the_copies() {
     testkit::run(async |db| {
-        let policies = history::support::policies(db).await;
+        let policies = history::policies(db).await;
         let policy = doc! { "policyId": 1, "customerName": PERSON, "itemsInsured": [] };
         policies.insert(&policy).await.unwrap();
-        let orders = reference::support::bare(db.database())
+        let orders = reference::bare(db.database())
             .reference_field("customer")
             .copied_fields(["name"])
             .add_reference(Reference::new("buyer").copied_fields(["name"]).snapshot());
-        let orders = reference::support::ready(db, orders).await;
-        reference::support::add_customers(db, 1..=1).await;
+        let orders = reference::ready(db, orders).await;
+        reference::add_customers(db, 1..=1).await;
         let rename = |name: &str| doc! { "$set": { "name": name } };
         orders.update_source(1, rename(PERSON)).await.unwrap();
         let order = doc! { "_id": 1, "customer": { "_id": 1 }, "buyer": { "_id": 1 } };
@@ -82,35 +82,35 @@ async fn nothing_of_a_person_is_left() {
                 .unwrap();
         }
         // Outlier: the person is an element, in the array of one book and in an overflow document of the other.
-        let books = outlier::support::books(db).await;
+        let books = outlier::books(db).await;
         for (id, others) in [(1, 3), (2, 60)] {
-            books.insert(&outlier::support::book(id, others)).await.unwrap();
+            books.insert(&outlier::book(id, others)).await.unwrap();
             books.push(id, &PERSON.to_owned()).await.unwrap();
         }
         // Subset: the person wrote children.
-        let products = subset::support::products(db).await;
+        let products = subset::products(db).await;
         for id in 0..12 {
-            let mut review = subset::support::review(id);
+            let mut review = subset::review(id);
             if id % 3 == 0 {
                 review.review_author = PERSON.to_owned();
             }
             products.insert(&review).await.unwrap();
         }
         // Embedded: the person is a document.
-        let patron = doc! { "_id": PERSON, "addresses": [embedded::support::address(1)] };
-        embedded::support::plant(db, &patron).await;
+        let patron = doc! { "_id": PERSON, "addresses": [embedded::address(1)] };
+        embedded::plant(db, &patron).await;
         // History: the person is in revisions.
-        let policies = history::support::policies(db).await;
+        let policies = history::policies(db).await;
         let policy = doc! { "policyId": 1, "customerName": PERSON, "itemsInsured": [] };
         policies.insert(&policy).await.unwrap();
         let other = doc! { "$set": { "customerName": "Bob" } };
         policies.update(1, other).await.unwrap();
         // Reference: the person is a source, and in the copies.
-        let orders = reference::support::with_customers(db).await;
+        let orders = reference::with_customers(db).await;
         let rename = doc! { "$set": { "name": PERSON } };
         orders.update_source(1, rename).await.unwrap();
         for id in 0..3 {
-            orders.insert(&reference::support::order(id, 1)).await.unwrap();
+            orders.insert(&reference::order(id, 1)).await.unwrap();
         }
         let expected = [
             "customers",
@@ -129,7 +129,7 @@ async fn nothing_of_a_person_is_left() {
         for id in [1, 2] {
             books.remove(id, &PERSON.to_owned()).await.unwrap();
         }
-        let of_person = subset::support::reviews(db)
+        let of_person = subset::reviews(db)
             .find(doc! { "review_author": PERSON })
             .await
             .unwrap();
@@ -138,10 +138,7 @@ async fn nothing_of_a_person_is_left() {
             let [product, id] = ["product_id", "review_id"].map(|field| review.get_i32(field).unwrap());
             products.delete(product, id).await.unwrap();
         }
-        embedded::support::stored(db)
-            .delete_one(doc! { "_id": PERSON })
-            .await
-            .unwrap();
+        embedded::stored(db).delete_one(doc! { "_id": PERSON }).await.unwrap();
         policies.delete(1).await.unwrap();
         policies.prune(1).keep_last(1).await.unwrap();
         orders

@@ -9,7 +9,7 @@ use mongodb::bson::{Document, doc};
 use serde::Deserialize;
 
 use super::each;
-use crate::{outlier, subset};
+use support::{outlier, subset};
 
 /// Half of the documents have an odd number, and two batches have all.
 const DOCUMENTS: i32 = 150;
@@ -25,13 +25,13 @@ type Check = for<'a> fn(&'a TestDatabase) -> LocalBoxFuture<'a, ()>;
 const ALL: [(&str, Check); 5] = [
     ("outlier", |db| {
         Box::pin(async {
-            let books = outlier::support::builder::<Numbered, String>(db).build().unwrap();
+            let books = outlier::builder::<Numbered, String>(db).build().unwrap();
             check(db, "sales", |filter| books.find(filter), |found| &found.document).await;
         })
     }),
     ("subset", |db| {
         Box::pin(async {
-            let products = subset::support::builder::<Numbered, ()>(db.database());
+            let products = subset::builder::<Numbered, ()>(db.database());
             let products = products.build().unwrap();
             check(db, "product", |filter| products.find(filter), |found| found).await;
         })

@@ -7,10 +7,8 @@ use mongo_patterns::{Error, ErrorKind, Result};
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, Document, Regex, Timestamp, cstr, doc};
 
-use crate::common::support::all;
-use crate::{
-    embedded::support as embedded_support, outlier::support as outlier_support, subset::support as subset_support,
-};
+use support::common::all;
+use support::{embedded as embedded_support, outlier as outlier_support, subset as subset_support};
 
 /// Returns values that are not valid as an `_id`.
 fn no_ids() -> [Bson; 4] {

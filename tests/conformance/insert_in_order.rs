@@ -6,7 +6,7 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::IndexModel;
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::{embedded, schema};
+use support::{embedded, schema};
 
 /// Inserts documents. Returns their `_id`s.
 type Insert<'a> = dyn Fn(Vec<Document>) -> LocalBoxFuture<'a, Result<Vec<Bson>, Error>> + 'a;
@@ -14,7 +14,7 @@ type Insert<'a> = dyn Fn(Vec<Document>) -> LocalBoxFuture<'a, Result<Vec<Bson>, 
 #[tokio::test]
 async fn parents_are_inserted_in_order() {
     testkit::run(async |db| {
-        let patrons = &embedded::support::patrons(db);
+        let patrons = &embedded::patrons(db);
         let insert = move |documents: Vec<Document>| -> LocalBoxFuture<'_, _> {
             Box::pin(async move {
                 let inserted = patrons.insert_many(&documents).await?;
@@ -22,10 +22,10 @@ async fn parents_are_inserted_in_order() {
             })
         };
         check(db, "patron", &insert).await;
-        let stored = embedded::support::stored(db).find_one(doc! { "_id": 1 }).await.unwrap();
+        let stored = embedded::stored(db).find_one(doc! { "_id": 1 }).await.unwrap();
         assert_eq!(stored, Some(doc! { "_id": 1, "n": 1, "addresses": [] }));
-        let six = (0..6).map(embedded::support::address);
-        let many = embedded::support::patron(500, six);
+        let six = (0..6).map(embedded::address);
+        let many = embedded::patron(500, six);
         let refused = patrons.insert_many(&[doc! { "_id": 499 }, many]).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::LimitReached);
         assert_eq!(patrons.get(499).await.unwrap(), None);

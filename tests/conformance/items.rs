@@ -12,7 +12,7 @@ use mongodb::Database;
 use mongodb::bson::{Bson, Document, doc};
 use serde::{Deserialize, Serialize};
 
-use crate::common::support::{all, at, contents, once_elsewhere};
+use support::common::{all, at, contents, once_elsewhere};
 
 pub type Trades = BucketRepository<u32, Document>;
 pub type Books = OutlierRepository<Document, Document>;

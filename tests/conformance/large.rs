@@ -7,9 +7,10 @@ use mongo_patterns::{Error, ErrorKind};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::common::support::*;
-use crate::embedded::support::{address, patron, patrons, plant};
-use crate::{outlier::support as outlier_support, subset::support as subset_support, subset::support::day};
+use support::common::*;
+use support::embedded::{address, patron, patrons, plant};
+use support::subset::day;
+use support::{outlier as outlier_support, subset as subset_support};
 
 const MIB: usize = 1024 * 1024;
 

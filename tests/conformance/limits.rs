@@ -6,8 +6,8 @@ use mongo_patterns::{ErrorKind, Result};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Document, doc};
 
-use crate::common::support::*;
-use crate::{outlier::support as outlier_support, subset::support as subset_support};
+use support::common::*;
+use support::{outlier as outlier_support, subset as subset_support};
 
 fn is_refused<T>(outcome: Result<T>, call: &str) {
     let Err(error) = outcome else {

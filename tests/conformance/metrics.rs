@@ -11,16 +11,16 @@ use mongodb::bson::{Bson, Document};
 use ::metrics::set_default_local_recorder as listen;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 
-use crate::bucket::migration as bucket_migration;
-use crate::common::metrics::Seen;
-use crate::common::support::{SECOND, Trade, at, same_second, spread, trades};
-use crate::history::follow_support::push_plainly;
-use crate::history::support as history;
-use crate::outlier::support as outlier;
-use crate::outlier::{damage::main_of, damage::plant};
-use crate::reference::support as reference;
-use crate::subset::follower_support as follower;
-use crate::subset::support as subset;
+use support::bucket::migration as bucket_migration;
+use support::common::{SECOND, Trade, at, same_second, spread, trades};
+use support::history;
+use support::history::follow::push_plainly;
+use support::metrics::Seen;
+use support::outlier;
+use support::outlier::damage::{main_of, plant};
+use support::reference;
+use support::subset;
+use support::subset::follower;
 
 #[tokio::test]
 async fn every_call_is_one_operation_and_labels_have_no_user_values() {

@@ -7,6 +7,7 @@ pub(crate) mod damages;
 mod debug;
 mod deciding_reads;
 mod erasing;
+mod explain;
 mod finds;
 mod followers;
 mod hostile_input;

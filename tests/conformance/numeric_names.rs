@@ -9,7 +9,7 @@ use mongo_patterns::{Error, ErrorKind};
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::common::support::*;
+use support::common::*;
 
 /// Returns the usual name of a field, or a number for the field under test.
 fn named(usual: &'static str, tried: &str) -> &'static str {

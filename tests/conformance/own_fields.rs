@@ -6,10 +6,10 @@ use mongo_patterns::{Error, ErrorKind, Repository};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
-use crate::common::support::{Trade, at, contents};
-use crate::outlier::support as outlier;
-use crate::reference::support as reference;
-use crate::subset::support as subset;
+use support::common::{Trade, at, contents};
+use support::outlier;
+use support::reference;
+use support::subset;
 
 /// Checks that a call refuses a document, with its field, and writes nothing.
 #[track_caller]

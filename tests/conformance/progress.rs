@@ -6,10 +6,10 @@ use mongo_patterns::{Progress, Repository};
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Document, doc};
 
-use crate::embedded::migration::{addresses, referring};
-use crate::embedded::support::stored;
-use crate::outlier::support::{again, sales, users};
-use crate::subset::support::{Products, builder, product, review_of};
+use support::embedded::migration::{addresses, referring};
+use support::embedded::stored;
+use support::outlier::{again, sales, users};
+use support::subset::{Products, builder, product, review_of};
 
 /// The progress counts all documents, including correct ones, and the findings are the same.
 #[tokio::test]

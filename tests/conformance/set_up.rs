@@ -3,7 +3,7 @@
 use mongo_patterns::{ErrorKind, Repository};
 use mongo_patterns_testkit as testkit;
 
-use crate::common::repositories::Repositories;
+use support::repositories::Repositories;
 
 #[tokio::test]
 async fn one_loop_sets_up_the_repositories_of_all_patterns() {

@@ -11,7 +11,7 @@ use tracing::subscriber::DefaultGuard;
 use tracing::{Event, Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 
-use crate::common::support::*;
+use support::common::*;
 
 /// Records the spans of this project.
 #[derive(Clone, Default)]

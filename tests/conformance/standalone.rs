@@ -13,10 +13,10 @@ use mongo_patterns::{Error, ErrorKind, Repository, Result};
 use mongodb::Database;
 use mongodb::bson::{DateTime, Document, doc};
 
-use crate::common::standalone::standalone;
-use crate::common::support::{SECOND, Trade, Trades, all, at, confirm_settings, same_second, spread};
-use crate::schema::contacts::{ContactV1, ContactV2, stages, v1, v2};
-use crate::{embedded, history, outlier, reference, schema, subset};
+use support::common::{SECOND, Trade, Trades, all, at, confirm_settings, same_second, spread};
+use support::schema::contacts::{ContactV1, ContactV2, stages, v1, v2};
+use support::standalone::standalone;
+use support::{embedded, history, outlier, reference, schema, subset};
 
 /// Checks that a call is refused, and names the other kind of server.
 #[track_caller]
@@ -42,11 +42,11 @@ async fn assert_empty(database: &Database) {
 #[tokio::test]
 async fn the_set_up_of_patterns_with_transactions_is_refused_and_creates_nothing() {
     let database = standalone().await;
-    let products: subset::support::Products = subset::support::builder(&database).build().unwrap();
-    let policies = history::support::builder(&database).build().unwrap();
-    let books: outlier::support::Books = outlier::support::builder_in(&database).build().unwrap();
-    let orders = reference::support::builder(&database).build().unwrap();
-    let prices = history::intervals_support::builder(&database).build().unwrap();
+    let products: subset::Products = subset::builder(&database).build().unwrap();
+    let policies = history::builder(&database).build().unwrap();
+    let books: outlier::Books = outlier::builder_in(&database).build().unwrap();
+    let orders = reference::builder(&database).build().unwrap();
+    let prices = history::intervals::builder(&database).build().unwrap();
     for replaces in [false, true] {
         let all = [
             products.ensure_indexes(),
@@ -78,16 +78,16 @@ async fn the_set_up_of_patterns_with_transactions_is_refused_and_creates_nothing
 #[tokio::test]
 async fn writes_of_histories_are_refused_and_store_nothing() {
     let database = standalone().await;
-    let policies = history::support::builder(&database).build().unwrap();
-    let policy = history::support::policy(1);
+    let policies = history::builder(&database).build().unwrap();
+    let policy = history::policy(1);
     assert_unsupported(policies.insert(&policy).await);
     assert_unsupported(policies.insert_many(std::slice::from_ref(&policy)).await);
-    assert_unsupported(policies.update(1, history::support::push("watch")).await);
+    assert_unsupported(policies.update(1, history::push("watch")).await);
     assert_unsupported(policies.replace(1, &policy).await);
     assert_unsupported(policies.restore(1, 1).await);
     assert_unsupported(policies.delete(1).await);
-    let prices = history::intervals_support::builder(&database).build().unwrap();
-    let price = history::intervals_support::price("pants", 5);
+    let prices = history::intervals::builder(&database).build().unwrap();
+    let price = history::intervals::price("pants", 5);
     assert_unsupported(prices.insert(&price).await);
     assert_unsupported(prices.replace("pants", &price).await);
     assert_unsupported(prices.end("pants").await);
@@ -103,22 +103,18 @@ async fn writes_of_histories_are_refused_and_store_nothing() {
 #[tokio::test]
 async fn writes_of_outliers_are_refused_and_those_of_typical_documents_work() {
     let database = standalone().await;
-    let builder = || {
-        outlier::support::builder_in(&database)
-            .threshold(5)
-            .max_overflow_elements(10)
-    };
-    let books: outlier::support::Books = builder().build().unwrap();
-    let users = outlier::support::users;
-    assert_unsupported(books.insert(&outlier::support::book(1, 6)).await);
+    let builder = || outlier::builder_in(&database).threshold(5).max_overflow_elements(10);
+    let books: outlier::Books = builder().build().unwrap();
+    let users = outlier::users;
+    assert_unsupported(books.insert(&outlier::book(1, 6)).await);
     assert_unsupported(books.rebalance(1).await);
     assert_empty(&database).await;
 
-    books.insert(&outlier::support::book(1, 4)).await.unwrap();
+    books.insert(&outlier::book(1, 4)).await.unwrap();
     assert_eq!(books.push(1, "user04").await.unwrap(), Pushed::Inline);
     assert_unsupported(books.push(1, "user05").await);
     assert_eq!(books.elements(1).await.unwrap(), users(0..5));
-    books.insert(&outlier::support::book(3, 4)).await.unwrap();
+    books.insert(&outlier::book(3, 4)).await.unwrap();
     let refused = books.push_many(3, &users(4..7)).await.unwrap_err();
     assert_eq!(
         (refused.kind(), refused.stored_count()),
@@ -128,8 +124,8 @@ async fn writes_of_outliers_are_refused_and_those_of_typical_documents_work() {
     let names = database.list_collection_names().await.unwrap();
     assert_eq!(names, ["sales"]);
 
-    let unique: OutlierRepository<outlier::support::Book, String> = builder().unique_elements().build().unwrap();
-    books.insert(&outlier::support::book(2, 2)).await.unwrap();
+    let unique: OutlierRepository<outlier::Book, String> = builder().unique_elements().build().unwrap();
+    books.insert(&outlier::book(2, 2)).await.unwrap();
     assert_eq!(unique.push_unique(2, "user00").await.unwrap(), Pushed::AlreadyThere);
     assert!(books.delete(2).await.unwrap().found);
 
@@ -148,16 +144,16 @@ async fn writes_of_outliers_are_refused_and_those_of_typical_documents_work() {
 #[tokio::test]
 async fn writes_of_sources_are_refused_and_change_nothing() {
     let database = standalone().await;
-    let orders = reference::support::builder(&database).build().unwrap();
+    let orders = reference::builder(&database).build().unwrap();
     let customers = database.collection::<Document>("customers");
-    let customer = reference::support::customer(1, "Ann");
+    let customer = reference::customer(1, "Ann");
     customers.insert_one(&customer).await.unwrap();
-    assert_unsupported(orders.update_source(1, reference::support::rename("Bea")).await);
+    assert_unsupported(orders.update_source(1, reference::rename("Bea")).await);
     for rule in [OnReferences::Restrict, OnReferences::KeepCopy, OnReferences::Clear] {
         assert_unsupported(orders.delete_source(1).on_references(rule).await);
     }
     assert_unsupported(orders.sweep().await);
-    assert_unsupported(orders.insert_many(&[reference::support::order(1, 1)]).await);
+    assert_unsupported(orders.insert_many(&[reference::order(1, 1)]).await);
     assert_eq!(customers.find_one(doc! {}).await.unwrap(), Some(customer));
     let names = database.list_collection_names().await.unwrap();
     assert_eq!(names, ["customers"]);
@@ -230,14 +226,11 @@ async fn what_rewrites_buckets_is_refused() {
 #[tokio::test]
 async fn children_work_without_transactions() {
     let database = standalone().await;
-    let patrons = embedded::support::Patrons::builder(database.collection::<Document>("patron"));
+    let patrons = embedded::Patrons::builder(database.collection::<Document>("patron"));
     let patrons = patrons.children_field("addresses").child_id_field("id").max_children(2);
     let patrons = patrons.build().unwrap();
-    let address = embedded::support::address;
-    patrons
-        .insert(&embedded::support::patron("joe", [address(1)]))
-        .await
-        .unwrap();
+    let address = embedded::address;
+    patrons.insert(&embedded::patron("joe", [address(1)])).await.unwrap();
     patrons.add_child("joe", &address(2)).await.unwrap();
     let full = patrons.add_child("joe", &address(3)).await.unwrap_err();
     assert_eq!(full.kind(), ErrorKind::LimitReached);
@@ -272,7 +265,7 @@ async fn typed_steps_of_documents_are_refused_and_all_else_works() {
 
 #[tokio::test]
 async fn plain_steps_of_a_service_run() {
-    use schema::support::{assert_error, in_transaction, list};
+    use schema::steps::{assert_error, in_transaction, list};
     let database = standalone().await;
     let error = in_transaction(list(&database, &["a"]), "b").run().await.unwrap_err();
     assert_error(&error, ErrorKind::Unsupported, None);
@@ -284,7 +277,7 @@ async fn plain_steps_of_a_service_run() {
 
 #[tokio::test]
 async fn writes_of_subsets_are_refused_and_store_nothing() {
-    use subset::support::{Products, builder, day, review};
+    use subset::{Products, builder, day, review};
     let database = standalone().await;
     let [parents, children] = ["product", "review"].map(|name| database.collection::<Document>(name));
     parents.insert_one(doc! { "_id": 1 }).await.unwrap();

@@ -8,7 +8,7 @@ use mongodb::Collection;
 use mongodb::bson::{Document, RawDocumentBuf, doc};
 use mongodb::options::{FindOneOptions, FindOptions, Hint};
 
-use crate::common::plans::essence;
+use support::plans::essence;
 
 /// Returns one step of each kind, all of which succeed in this order.
 fn steps(things: &Collection<RawDocumentBuf>) -> Vec<Step> {

@@ -9,8 +9,8 @@ use mongo_patterns::{ErrorKind, Repository};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::common::support::{builder, spread};
-use crate::{archive, embedded, history, outlier, reference, schema, subset};
+use support::common::{builder, spread};
+use support::{archive, embedded, history, outlier, reference, schema, subset};
 
 const OF_REPOSITORY: Duration = Duration::from_secs(50);
 const OF_CALL: Duration = Duration::from_millis(40_123);
@@ -98,23 +98,17 @@ async fn reads_of_items_have_the_limit_of_their_repository_or_call() {
 #[tokio::test]
 async fn reads_of_documents_have_the_limit_of_their_repository_or_call() {
     testkit::run(async |db| {
-        let books: outlier::support::Books = outlier::support::builder(db).max_time(OF_REPOSITORY).build().unwrap();
+        let books: outlier::Books = outlier::builder(db).max_time(OF_REPOSITORY).build().unwrap();
         books.ensure_indexes().await.unwrap();
-        let products: subset::support::Products = subset::support::builder(db.database())
-            .max_time(OF_REPOSITORY)
-            .build()
-            .unwrap();
-        let policies = history::support::builder(db.database())
-            .max_time(OF_REPOSITORY)
-            .build()
-            .unwrap();
+        let products: subset::Products = subset::builder(db.database()).max_time(OF_REPOSITORY).build().unwrap();
+        let policies = history::builder(db.database()).max_time(OF_REPOSITORY).build().unwrap();
         policies.ensure_indexes().await.unwrap();
-        policies.insert(&history::support::policy(1)).await.unwrap();
-        let prices = history::intervals_support::builder(db.database());
+        policies.insert(&history::policy(1)).await.unwrap();
+        let prices = history::intervals::builder(db.database());
         let prices = prices.max_time(OF_REPOSITORY).build().unwrap();
         prices.ensure_indexes().await.unwrap();
-        let patrons = embedded::support::builder(db).max_time(OF_REPOSITORY).build().unwrap();
-        let orders = reference::support::builder(db.database())
+        let patrons = embedded::builder(db).max_time(OF_REPOSITORY).build().unwrap();
+        let orders = reference::builder(db.database())
             .max_time(OF_REPOSITORY)
             .build()
             .unwrap();
@@ -175,7 +169,7 @@ async fn reads_of_documents_have_the_limit_of_their_repository_or_call() {
 #[tokio::test]
 async fn every_limit_is_one_for_the_server() {
     testkit::run(async |db| {
-        let patrons = embedded::support::builder(db).build().unwrap();
+        let patrons = embedded::builder(db).build().unwrap();
         for (limit, sent) in [
             (Duration::ZERO, 1),
             (Duration::from_nanos(1), 1),

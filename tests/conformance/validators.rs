@@ -9,7 +9,7 @@ use mongo_patterns_testkit as testkit;
 use mongodb::Collection;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
-use crate::common::support::create_validated;
+use support::common::create_validated;
 
 async fn refuses(collection: &Collection<Document>, valid: &Document, changes: &[(&str, Option<Bson>)]) {
     for (field, value) in changes {

@@ -11,7 +11,7 @@ use mongodb::options::{Acknowledgment, CollectionOptions, WriteConcern};
 use tokio::sync::oneshot;
 
 use super::support::*;
-use crate::common::support::{dropped_commands, until, until_blocked};
+use support::common::{dropped_commands, until, until_blocked};
 
 /// What fails, and whether the increments of the command took effect.
 fn faults() -> [(&'static str, FailPoint); 5] {

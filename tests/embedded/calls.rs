@@ -6,8 +6,8 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, DateTime, Document, doc};
 use serde::{Deserialize, Serialize};
 
-use crate::common::explain::{documents_examined, explained, has_stage};
-use crate::embedded::support::*;
+use support::embedded::*;
+use support::explain::{documents_examined, explained, has_stage};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Address {
@@ -218,7 +218,7 @@ async fn refused_writes_have_distinct_errors_and_no_effect() {
             ["update", "find"].repeat(calls),
             "the write, and a read of the reason"
         );
-        assert_eq!(crate::common::support::all(&stored(db)).await, [some, full]);
+        assert_eq!(support::common::all(&stored(db)).await, [some, full]);
     })
     .await;
 }

@@ -4,7 +4,7 @@ use mongo_patterns::ErrorKind;
 use mongo_patterns_testkit::{self as testkit, FailPoint};
 use mongodb::bson::Bson;
 
-use crate::embedded::support::*;
+use support::embedded::*;
 
 /// The driver retries a write, and the server recognizes that it has executed it.
 #[tokio::test]

@@ -5,8 +5,8 @@ use mongo_patterns::{ErrorKind, Result};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::common::explain::{documents_examined, explained, has_stage};
-use crate::embedded::support::*;
+use support::embedded::*;
+use support::explain::{documents_examined, explained, has_stage};
 
 fn phone(number: impl Into<Bson>) -> Document {
     doc! { "number": number, "calls": 1 }

@@ -7,10 +7,10 @@ use mongo_patterns::embedded::{EmbeddedRepository, Finding, Migrated};
 use mongo_patterns::{Error, ErrorKind};
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
-use mongodb::{Collection, IndexModel};
 
-use crate::common::support::{all, pause};
-use crate::embedded::support::{Patrons, stored};
+use support::common::{all, pause};
+use support::embedded::migration::*;
+use support::embedded::{Patrons, stored};
 
 /// Children that keep their `_id`.
 pub fn patrons(db: &TestDatabase) -> Patrons {
@@ -18,19 +18,6 @@ pub fn patrons(db: &TestDatabase) -> Patrons {
         .children_field("addresses")
         .build()
         .unwrap()
-}
-
-pub fn addresses(db: &TestDatabase) -> Collection<Document> {
-    db.plain_collection("address")
-}
-
-pub async fn index_reference(db: &TestDatabase) {
-    let index = IndexModel::builder().keys(doc! { "patron_id": 1 }).build();
-    addresses(db).create_index(index).await.unwrap();
-}
-
-pub fn referring(id: i32, patron: impl Into<Bson>) -> Document {
-    doc! { "_id": id, "patron_id": patron, "street": format!("{id} Fake Street"), "n": -id }
 }
 
 /// Stores patrons, every twentieth without an address, the others with 1, 2, 3, 4 or 5 in turn. Returns the expected
@@ -245,7 +232,7 @@ async fn a_migration_killed_on_the_server_is_finished_by_the_next() {
 #[tokio::test]
 async fn children_with_another_id_field_become_documents() {
     testkit::run(async |db| {
-        let patrons = crate::embedded::support::patrons(db);
+        let patrons = support::embedded::patrons(db);
         for parent in ["joe", "jim"] {
             let with_id = doc! { "_id": parent, "id": "b", "patron_id": parent };
             let children = [doc! { "id": "a", "zip": 1 }, with_id];

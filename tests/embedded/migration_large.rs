@@ -3,9 +3,10 @@
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Document, doc};
 
-use crate::common::support::all;
-use crate::embedded::migration::{addresses, index_reference, patrons, referring};
-use crate::embedded::support::stored;
+use crate::embedded::migration::patrons;
+use support::common::all;
+use support::embedded::migration::{addresses, index_reference, referring};
+use support::embedded::stored;
 
 #[tokio::test]
 async fn children_of_more_than_8_mib_are_migrated_there_and_back_and_compared() {

@@ -7,9 +7,10 @@ use mongodb::IndexModel;
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::{Collation, IndexOptions};
 
-use crate::common::support::all;
 use crate::embedded::migration::*;
-use crate::embedded::support::{Patrons, stored};
+use support::common::all;
+use support::embedded::migration::*;
+use support::embedded::{Patrons, stored};
 
 fn of_two(db: &TestDatabase, child_id: &str) -> Patrons {
     EmbeddedRepository::builder(db.collection::<Document>("patron"))

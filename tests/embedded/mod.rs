@@ -9,7 +9,6 @@ pub(crate) mod migration_large;
 pub(crate) mod migration_refused;
 pub(crate) mod model;
 pub(crate) mod operators;
-pub(crate) mod support;
 pub(crate) mod upsert;
 pub(crate) mod values;
 pub(crate) mod verify;

@@ -6,8 +6,8 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Document, doc};
 use proptest::prelude::*;
 
-use crate::common::model::{Sequence, check_random};
-use crate::embedded::support::*;
+use support::embedded::*;
+use support::model::{Sequence, check_random};
 
 const MOST: usize = 4;
 

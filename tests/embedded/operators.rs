@@ -5,8 +5,8 @@ use mongo_patterns::ErrorKind;
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::common::explain::{documents_examined, explained};
-use crate::embedded::support::*;
+use support::embedded::*;
+use support::explain::{documents_examined, explained};
 
 fn home() -> Document {
     doc! {

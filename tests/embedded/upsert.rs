@@ -8,8 +8,8 @@ use mongo_patterns::{ErrorKind, RetryPolicy};
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::common::explain::{documents_examined, explained, has_stage};
-use crate::embedded::support::*;
+use support::embedded::*;
+use support::explain::{documents_examined, explained, has_stage};
 
 fn other(id: impl Into<Bson>) -> Document {
     doc! { "zip": "54321", "id": id }

@@ -6,8 +6,8 @@ use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, Document, Timestamp, doc};
 use mongodb::options::{Collation, CollationStrength};
 
-use crate::common::support::{all, create_validated};
-use crate::embedded::support::*;
+use support::common::{all, create_validated};
+use support::embedded::*;
 
 /// In a path, a number is an index of an array, and also a field of its elements.
 #[tokio::test]

@@ -7,8 +7,8 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, Regex, cstr, doc};
 use mongodb::options::Collation;
 
-use crate::common::support::create_validated;
-use crate::embedded::support::*;
+use support::common::create_validated;
+use support::embedded::*;
 
 /// Damaged parents, with their findings.
 fn damages() -> Vec<(Document, Vec<Problem>)> {

@@ -7,10 +7,10 @@ use mongo_patterns::{Error, ErrorKind};
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Document, doc};
 
-use crate::bucket::damage::{bucket, named, plant, with};
-use crate::common::support::*;
-use crate::outlier::support::{Books, book, builder as books_builder, ready as books_ready};
-use crate::subset::support::{embedded, products, review, wrong};
+use support::bucket::damage::{bucket, named, plant, with};
+use support::common::*;
+use support::outlier::{Books, book, builder as books_builder, ready as books_ready};
+use support::subset::{embedded, products, review, wrong};
 
 /// Reads all items of a stream, and drops the future of each item at each point at which it waits. Returns the number
 /// of dropped futures too.
@@ -84,7 +84,7 @@ async fn a_repair_resumes_after_the_futures_of_its_items_are_dropped() {
         confirm_settings(named.ensure_indexes()).await;
         let (repaired, dropped) = read_by_dropped_futures(named.repair().stream()).await;
         assert_eq!((repaired.len(), dropped > 0), (3, true));
-        assert!(crate::bucket::damage::findings(&named).await.is_empty());
+        assert!(support::bucket::damage::findings(&named).await.is_empty());
     })
     .await;
 }

@@ -7,10 +7,12 @@ use mongo_patterns::{Error, ErrorKind, RetryPolicy};
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{Document, doc};
 
-use crate::common::support::*;
 use crate::faults::table::dropped::open_transactions;
-use crate::outlier::support::{self as outlier_support, Books};
-use crate::subset::support::{self as subset_support, Products, review};
+use support::common::*;
+use support::outlier as outlier_support;
+use support::outlier::Books;
+use support::subset as subset_support;
+use support::subset::{Products, review};
 
 /// Drops a future while the server has its next command, and has not executed it.
 async fn drop_at_next_command<T>(db: &TestDatabase, call: impl Future<Output = Result<T, Error>>) {

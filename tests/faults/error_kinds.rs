@@ -7,8 +7,8 @@ use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::IndexOptions;
 use mongodb::{ClientSession, Collection, IndexModel};
 
-use crate::common::support::*;
-use crate::{embedded, history, outlier, reference, subset};
+use support::common::*;
+use support::{embedded, history, outlier, reference, subset};
 
 /// Runs a call by itself, and in a callback of the driver's transactions.
 async fn refused_in_both(
@@ -45,22 +45,22 @@ async fn a_refusal_keeps_its_kind_in_the_drivers_transactions() {
     testkit::run(async |db| {
         use ErrorKind::{AlreadyExists, ChildNotFound, DuplicateKey, NotFound, RevisionMismatch};
 
-        let orders = reference::support::with_customers(db).await;
-        let order = reference::support::order(1, 1);
+        let orders = reference::with_customers(db).await;
+        let order = reference::order(1, 1);
         orders.insert(&order).await.unwrap();
         refused_in_both(db, AlreadyExists, call!(orders.insert(&order))).await;
-        let of_none = reference::support::order(2, 9);
+        let of_none = reference::order(2, 9);
         refused_in_both(db, NotFound, call!(orders.insert(&of_none))).await;
 
-        let patrons = embedded::support::patrons(db);
-        let joe = embedded::support::patron("joe", [embedded::support::address(1)]);
-        embedded::support::plant(db, &joe).await;
+        let patrons = embedded::patrons(db);
+        let joe = embedded::patron("joe", [embedded::address(1)]);
+        embedded::plant(db, &joe).await;
         refused_in_both(db, AlreadyExists, call!(patrons.insert(&joe))).await;
-        let address = embedded::support::address(1);
+        let address = embedded::address(1);
         refused_in_both(db, AlreadyExists, call!(patrons.add_child("joe", &address))).await;
 
-        let policies = history::support::policies(db).await;
-        let policy = history::support::policy(1);
+        let policies = history::policies(db).await;
+        let policy = history::policy(1);
         policies.insert(&policy).await.unwrap();
         refused_in_both(db, AlreadyExists, call!(policies.insert(&policy))).await;
         let change = doc! { "$set": { "customerName": "Ann" } };
@@ -71,23 +71,23 @@ async fn a_refusal_keeps_its_kind_in_the_drivers_transactions() {
         )
         .await;
 
-        let books = outlier::support::books(db).await;
-        let (small, large) = (outlier::support::book(1, 2), outlier::support::book(2, 60));
+        let books = outlier::books(db).await;
+        let (small, large) = (outlier::book(1, 2), outlier::book(2, 60));
         books.insert(&small).await.unwrap();
         books.insert(&large).await.unwrap();
         refused_in_both(db, AlreadyExists, call!(books.insert(&small))).await;
         refused_in_both(db, AlreadyExists, call!(books.insert(&large))).await;
 
-        let products = subset::support::products(db).await;
-        let review = subset::support::review(1);
+        let products = subset::products(db).await;
+        let review = subset::review(1);
         products.insert(&review).await.unwrap();
         refused_in_both(db, AlreadyExists, call!(products.insert(&review))).await;
         let rated = doc! { "$set": { "rating": 1 } };
         refused_in_both(db, ChildNotFound, call!(products.update(1, 9, rated.clone()))).await;
 
         if !is_sharded(db) {
-            unique(&reference::support::stored(db), "total").await;
-            let same_total = reference::support::order(3, 1);
+            unique(&reference::stored(db), "total").await;
+            let same_total = reference::order(3, 1);
             refused_in_both(db, DuplicateKey, call!(orders.insert(&same_total))).await;
         }
     })
@@ -123,15 +123,15 @@ async fn a_unique_index_of_the_application_is_not_taken_for_a_race() {
         if is_sharded(db) {
             return;
         }
-        let orders = reference::support::with_customers(db).await;
-        let customers = reference::support::customers(db);
-        let rename = reference::support::rename;
+        let orders = reference::with_customers(db).await;
+        let customers = reference::customers(db);
+        let rename = reference::rename;
         orders.update_source(1, rename("Ann")).await.unwrap();
         orders.update_source(2, rename("Bob")).await.unwrap();
         for (id, customer) in [(1, 1), (2, 2)] {
-            orders.insert(&reference::support::order(id, customer)).await.unwrap();
+            orders.insert(&reference::order(id, customer)).await.unwrap();
         }
-        unique(&reference::support::stored(db), "customer.name").await;
+        unique(&reference::stored(db), "customer.name").await;
         let error = refused_at_once(db, orders.update_source(2, rename("Ann")).into_future()).await;
         assert_eq!(error.stored_count(), Some(1), "{error}");
         assert!(error.to_string().contains("the source is updated"), "{error}");
@@ -146,28 +146,28 @@ async fn a_unique_index_of_the_application_is_not_taken_for_a_race() {
         let error = refused_at_once(db, orders.update_source(2, email).into_future()).await;
         assert_eq!(error.stored_count(), None, "{error}");
 
-        let books = outlier::support::books(db).await;
-        books.insert(&outlier::support::book(1, 1)).await.unwrap();
-        books.insert(&outlier::support::book(2, 0)).await.unwrap();
+        let books = outlier::books(db).await;
+        books.insert(&outlier::book(1, 1)).await.unwrap();
+        books.insert(&outlier::book(2, 0)).await.unwrap();
         books.push(2, &"other".to_owned()).await.unwrap();
-        unique(&outlier::support::sales(db), "customers_purchased").await;
+        unique(&outlier::sales(db), "customers_purchased").await;
         refused_at_once(db, books.push(2, &"user00".to_owned()).into_future()).await;
 
-        let products = subset::support::products(db).await;
-        let reviews = subset::support::reviews(db);
-        products.insert(&subset::support::review(1)).await.unwrap();
-        products.insert(&subset::support::review(2)).await.unwrap();
+        let products = subset::products(db).await;
+        let reviews = subset::reviews(db);
+        products.insert(&subset::review(1)).await.unwrap();
+        products.insert(&subset::review(2)).await.unwrap();
         let nick = |nick: &str| doc! { "$set": { "nick": nick } };
         reviews.update_one(doc! { "review_id": 2 }, nick("b")).await.unwrap();
         unique(&reviews, "nick").await;
         refused_at_once(db, products.update(1, 1, nick("b")).into_future()).await;
 
-        let policies = history::support::policies(db).await;
+        let policies = history::policies(db).await;
         for (id, name) in [(1, "Ann"), (2, "Bob")] {
             let policy = doc! { "policyId": id, "customerName": name, "itemsInsured": [] };
             policies.insert(&policy).await.unwrap();
         }
-        unique(&history::support::current(db), "customerName").await;
+        unique(&history::current(db), "customerName").await;
         let rename = doc! { "$set": { "customerName": "Bob" } };
         refused_at_once(db, policies.update(1, rename).into_future()).await;
     })
@@ -209,38 +209,33 @@ async fn the_validator_of_the_application_refuses_invalid_input() {
             }
         }
 
-        let books = outlier::support::ready(db, outlier::support::builder::<Document, Bson>(db)).await;
+        let books = outlier::ready(db, outlier::builder::<Document, Bson>(db)).await;
         books.insert(&doc! { "_id": 1 }).await.unwrap();
         refuse_13(db, "sales", "customers_purchased").await;
         assert_invalid(&books.push(1, &Bson::Int32(13)).await.unwrap_err());
 
-        let products = subset::support::products(db).await;
-        products.insert(&subset::support::review(1)).await.unwrap();
+        let products = subset::products(db).await;
+        products.insert(&subset::review(1)).await.unwrap();
         refuse_13(db, "review", "rating").await;
         let rated = doc! { "$set": { "rating": 13 } };
         assert_invalid(&products.update(1, 1, rated).await.unwrap_err());
 
-        let policies = history::support::policies(db).await;
-        policies.insert(&history::support::policy(1)).await.unwrap();
+        let policies = history::policies(db).await;
+        policies.insert(&history::policy(1)).await.unwrap();
         refuse_13(db, "currentPolicies", "premium").await;
         let premium = doc! { "$set": { "premium": 13 } };
         assert_invalid(&policies.update(1, premium).await.unwrap_err());
-        assert_eq!(history::support::findings(&policies).await, []);
+        assert_eq!(history::findings(&policies).await, []);
 
-        let orders = reference::support::with_customers(db).await;
+        let orders = reference::with_customers(db).await;
         refuse_13(db, "orders", "total").await;
         let order = doc! { "_id": 1, "customer": { "_id": 1 }, "total": 13 };
         assert_invalid(&orders.insert(&order).await.unwrap_err());
 
-        embedded::support::plant(db, &embedded::support::patron("joe", [])).await;
+        embedded::plant(db, &embedded::patron("joe", [])).await;
         refuse_13(db, "patron", "addresses.zip").await;
         let address = doc! { "id": 1, "zip": 13 };
-        assert_invalid(
-            &embedded::support::patrons(db)
-                .add_child("joe", &address)
-                .await
-                .unwrap_err(),
-        );
+        assert_invalid(&embedded::patrons(db).add_child("joe", &address).await.unwrap_err());
     })
     .await;
 }
@@ -249,15 +244,12 @@ async fn the_validator_of_the_application_refuses_invalid_input() {
 #[tokio::test]
 async fn an_update_of_a_source_with_an_invalid_version_reports_that_it_is_stored() {
     testkit::run(async |db| {
-        let orders = reference::support::with_customers(db).await;
-        let customers = reference::support::customers(db);
+        let orders = reference::with_customers(db).await;
+        let customers = reference::customers(db);
         for version in [Bson::Double(1.5), Bson::Int64(i64::MIN)] {
             let set = doc! { "$set": { "v": version, "name": "Ann" } };
             customers.update_one(doc! { "_id": 1 }, set).await.unwrap();
-            let error = orders
-                .update_source(1, reference::support::rename("Eve"))
-                .await
-                .unwrap_err();
+            let error = orders.update_source(1, reference::rename("Eve")).await.unwrap_err();
             assert!(error.is_corrupt(), "{error}");
             assert_eq!(error.stored_count(), Some(1), "{error}");
             assert!(error.to_string().contains("the source is updated"), "{error}");
@@ -285,31 +277,21 @@ async fn an_error_names_the_collection_of_its_document() {
             );
             error.document_id().cloned().unwrap()
         };
-        let policies = history::support::policies(db).await;
-        policies.insert(&history::support::policy(1)).await.unwrap();
-        let foreign = history::support::revisions(db)
-            .insert_one(doc! { "o": "u" })
-            .await
-            .unwrap();
+        let policies = history::policies(db).await;
+        policies.insert(&history::policy(1)).await.unwrap();
+        let foreign = history::revisions(db).insert_one(doc! { "o": "u" }).await.unwrap();
         let error = policies.migrate_existing().await.unwrap_err();
         assert_eq!(
             at_fault(error, "policyRevisions", Some("policyId")),
             foreign.inserted_id
         );
 
-        let books = outlier::support::managed(db, 2, 5).await;
-        books.insert(&outlier::support::book(1, 1)).await.unwrap();
+        let books = outlier::managed(db, 2, 5).await;
+        books.insert(&outlier::book(1, 1)).await.unwrap();
         let flagged = doc! { "$set": { "has_extras": true } };
-        outlier::support::sales(db)
-            .update_one(doc! { "_id": 1 }, flagged)
-            .await
-            .unwrap();
+        outlier::sales(db).update_one(doc! { "_id": 1 }, flagged).await.unwrap();
         let foreign = doc! { "book_id": 1, "customers_purchased_extra": "x" };
-        let foreign = outlier::support::extra_sales(db)
-            .insert_one(foreign)
-            .await
-            .unwrap()
-            .inserted_id;
+        let foreign = outlier::extra_sales(db).insert_one(foreign).await.unwrap().inserted_id;
         let error = books.elements(1).await.unwrap_err();
         let field = Some("customers_purchased_extra");
         assert_eq!(at_fault(error, "extra_sales", field), foreign);
@@ -322,13 +304,9 @@ async fn an_error_names_the_collection_of_its_document() {
             foreign
         );
 
-        let products = subset::support::products(db).await;
-        let foreign = doc! { "product_id": 1, "review_id": 1, "published_date": subset::support::day(1) };
-        let foreign = subset::support::reviews(db)
-            .insert_one(foreign)
-            .await
-            .unwrap()
-            .inserted_id;
+        let products = subset::products(db).await;
+        let foreign = doc! { "product_id": 1, "review_id": 1, "published_date": subset::day(1) };
+        let foreign = subset::reviews(db).insert_one(foreign).await.unwrap().inserted_id;
         assert_eq!(
             at_fault(products.child(1, 1).await.unwrap_err(), "review", None),
             foreign

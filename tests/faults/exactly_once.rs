@@ -9,7 +9,7 @@ use mongo_patterns::{ErrorKind, bucket};
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::common::support::*;
+use support::common::*;
 
 fn identified(db: &TestDatabase) -> bucket::BucketRepositoryBuilder<u32, Trade> {
     builder(db).item_id_field("n")

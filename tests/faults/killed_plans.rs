@@ -6,8 +6,8 @@ use mongodb::Client;
 use mongodb::bson::{Document, doc};
 
 use super::router::assert_unknown;
-use crate::bucket::support::trades_of;
-use crate::common::support::*;
+use support::bucket::trades_of;
+use support::common::*;
 
 /// The plan of a write was killed, by a failover or by another index, perhaps after the write of its document. With a full
 /// cache it was not.

@@ -7,8 +7,8 @@ use mongo_patterns::{Error, ErrorKind};
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::doc;
 
-use crate::common::support::{Trade, plain, spread, trades};
-use crate::{embedded, outlier, subset};
+use support::common::{Trade, plain, spread, trades};
+use support::{embedded, outlier, subset};
 
 /// The router has no suitable node of the shard; a chunk is moving; the shard is overloaded.
 const UNAVAILABLE: [i32; 5] = [133, 134, 239, 272, 462];
@@ -81,8 +81,8 @@ async fn no_write_of_a_bucket_is_reported_as_not_stored() {
 async fn nothing_of_joined_calls_is_retried() {
     testkit::run(async |db| {
         let trades = trades(db).await;
-        let books = outlier::support::books(db).await;
-        books.insert(&outlier::support::book(2, 0)).await.unwrap();
+        let books = outlier::books(db).await;
+        books.insert(&outlier::book(2, 0)).await.unwrap();
         let fault = FailPoint::on(&["update", "findAndModify", "insert"]);
         let fault = fault.error_code(133).enable(db).await;
         db.recorder().clear();
@@ -93,7 +93,7 @@ async fn nothing_of_joined_calls_is_retried() {
         }
         assert!(db.recorder().round_trips() <= 4, "{:?}", db.recorder().names());
         db.recorder().clear();
-        let users = outlier::support::users(0..4);
+        let users = outlier::users(0..4);
         let pushes = users.iter().map(|user| books.push(2, user).into_future());
         for result in join_all(pushes).await {
             assert_unknown(&result.unwrap_err(), "push");
@@ -107,15 +107,15 @@ async fn nothing_of_joined_calls_is_retried() {
 #[tokio::test]
 async fn no_push_is_reported_as_not_stored() {
     testkit::run(async |db| {
-        let books = outlier::support::books(db).await;
-        books.insert(&outlier::support::book(2, 3)).await.unwrap();
+        let books = outlier::books(db).await;
+        books.insert(&outlier::book(2, 3)).await.unwrap();
         let user = "user99".to_owned();
         fails(db, "findAndModify", async || books.push(2, &user).await.map(drop)).await;
-        let stored = outlier::support::stored(db, 2).await;
+        let stored = outlier::stored(db, 2).await;
         assert_eq!(stored.len(), 4, "the last one was executed");
         fails(db, "insert", async || {
-            outlier::support::sales(db).delete_many(doc! {}).await.unwrap();
-            books.insert(&outlier::support::book(3, 3)).await.map(drop)
+            outlier::sales(db).delete_many(doc! {}).await.unwrap();
+            books.insert(&outlier::book(3, 3)).await.map(drop)
         })
         .await;
     })
@@ -128,13 +128,12 @@ async fn no_push_is_reported_as_not_stored() {
 async fn a_child_whose_transaction_failed_is_not_stored() {
     testkit::run(async |db| {
         let few = mongo_patterns::RetryPolicy::default().with_max_attempts(3);
-        let products: subset::support::Products =
-            subset::support::ready(db, subset::support::builder(db.database()).retry(few)).await;
+        let products: subset::Products = subset::ready(db, subset::builder(db.database()).retry(few)).await;
         let insert = async |fault: FailPoint, code: i32| {
             let fault = fault.enable(db).await;
-            let error = products.insert(&subset::support::review(1)).await.unwrap_err();
+            let error = products.insert(&subset::review(1)).await.unwrap_err();
             fault.disable().await;
-            let reviews = subset::support::reviews(db);
+            let reviews = subset::reviews(db);
             assert_eq!(reviews.count_documents(doc! {}).await.unwrap(), 0, "{code}");
             error
         };
@@ -155,15 +154,11 @@ async fn a_child_whose_transaction_failed_is_not_stored() {
 #[tokio::test]
 async fn no_embedded_child_is_reported_as_not_stored() {
     testkit::run(async |db| {
-        use embedded::support::{address, patron, patrons, plant};
+        use embedded::{address, patron, patrons, plant};
         plant(db, &patron(1, [])).await;
         let patrons = patrons(db);
         fails(db, "update", async || patrons.add_child(1, &address(7)).await.map(drop)).await;
-        assert_eq!(
-            embedded::support::ids(db, 1).await,
-            [7.into()],
-            "the last one was executed"
-        );
+        assert_eq!(embedded::ids(db, 1).await, [7.into()], "the last one was executed");
     })
     .await;
 }
@@ -232,7 +227,7 @@ async fn a_read_of_an_unavailable_shard_is_transient() {
 #[tokio::test]
 async fn what_a_router_is_too_old_for_is_unsupported() {
     testkit::run(async |db| {
-        let books = outlier::support::books(db).await;
+        let books = outlier::books(db).await;
         let fault = FailPoint::on(&["aggregate"]).error_code(28769).enable(db).await;
         let error = futures::TryStreamExt::try_collect::<Vec<_>>(books.verify().stream())
             .await
@@ -241,12 +236,12 @@ async fn what_a_router_is_too_old_for_is_unsupported() {
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
         assert!(error.to_string().contains("MongoDB 8.0"), "{error}");
         // Not taken for a standalone, which has no transactions.
-        books.insert(&outlier::support::book(2, 50)).await.unwrap();
+        books.insert(&outlier::book(2, 50)).await.unwrap();
         let fault = FailPoint::on(&["update"]).error_code(61).enable(db).await;
         let error = books.push(2, &"user99".to_owned()).await.unwrap_err();
         fault.disable().await;
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
-        assert_eq!(outlier::support::stored(db, 2).await.len(), 50);
+        assert_eq!(outlier::stored(db, 2).await.len(), 50);
     })
     .await;
 }

@@ -8,8 +8,8 @@ use mongodb::Client;
 use mongodb::bson::{Document, doc};
 use mongodb::options::ClientOptions;
 
-use crate::common::support::*;
-use crate::history;
+use support::common::*;
+use support::history;
 
 /// Returns a repository with that number of attempts, and stores two full pages of items with ids.
 async fn two_pages(db: &TestDatabase, attempts: u32) -> Trades {
@@ -147,9 +147,9 @@ async fn an_update_outlives_the_transaction_of_a_killed_client() {
     let killed = Client::with_options(options.clone()).unwrap();
     recorder.attach(&mut options);
     let client = Client::with_options(options).unwrap();
-    let policies = history::support::builder(&client.database("test")).build().unwrap();
+    let policies = history::builder(&client.database("test")).build().unwrap();
     policies.ensure_indexes().await.unwrap();
-    policies.insert(&history::support::policy(1)).await.unwrap();
+    policies.insert(&history::policy(1)).await.unwrap();
 
     let mut session = killed.start_session().await.unwrap();
     session.start_transaction().await.unwrap();

@@ -8,8 +8,8 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
-use crate::common::support::{all, create_validated};
-use crate::history::support::*;
+use support::common::{all, create_validated};
+use support::history::*;
 
 async fn policies_by_id(db: &TestDatabase) -> Policies {
     ready(db, by_id(db.database())).await

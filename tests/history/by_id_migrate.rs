@@ -1,15 +1,12 @@
 //! Existing collections of documents whose id is their `_id`.
 
 use mongo_patterns::ErrorKind;
-use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongo_patterns_testkit::{self as testkit};
 use mongodb::bson::oid::ObjectId;
-use mongodb::bson::{Bson, DateTime, doc};
+use mongodb::bson::{Bson, doc};
 
-use crate::history::support::*;
-
-fn time(millis: i64) -> DateTime {
-    DateTime::from_millis(millis)
-}
+use support::history::by_id_migrate::*;
+use support::history::*;
 
 /// The most frequent adoption: a collection of the application, keyed by `_id`, without a history.
 #[tokio::test]
@@ -48,25 +45,6 @@ async fn documents_without_a_history_are_migrated() {
         assert_eq!(contents(db).await, before);
     })
     .await;
-}
-
-/// Stores policies with the copies that a program leaves that keeps their `_id` in this field: policy 1 has a copy twice,
-/// policy 2 lacks one, and policy 3 has no history.
-pub async fn by_the_recipe(db: &TestDatabase, field: &str) {
-    let at = |id: i32, revision: i32| {
-        let mut policy = policy_by_id(id);
-        policy.extend(doc! { "revision": revision, "dateSet": time(i64::from(revision) * 1000) });
-        policy
-    };
-    let copy = |id: i32, revision: i32| {
-        let mut copy = without_id(&at(id, revision));
-        copy.insert(field, id);
-        copy
-    };
-    let now = [at(1, 2), at(2, 2), policy_by_id(3)];
-    current(db).insert_many(now).await.unwrap();
-    let copies = [copy(1, 1), copy(1, 2), copy(1, 2), copy(2, 1)];
-    revisions(db).insert_many(copies).await.unwrap();
 }
 
 /// Revisions that a program has stored with the `_id` of their document in a field of its own.

@@ -7,8 +7,8 @@ use mongo_patterns::history::{FieldChange, Revision, RevisionToken};
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
-use crate::common::support::all;
-use crate::history::support::*;
+use support::common::all;
+use support::history::*;
 
 #[tokio::test]
 async fn the_stored_documents_are_those_of_the_manual() {

@@ -11,8 +11,8 @@ use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::doc;
 use tokio::sync::Barrier;
 
-use crate::common::pace::Pace;
-use crate::history::support::*;
+use support::history::*;
+use support::pace::Pace;
 
 /// Returns repositories that each have their own lanes, as processes have. They retry for as long as it takes.
 async fn processes(db: &TestDatabase, number: usize) -> Vec<Policies> {

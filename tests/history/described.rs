@@ -5,9 +5,9 @@ use mongo_patterns::history::Revision;
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Document, Timestamp, doc};
 
-use crate::common::support::all;
-use crate::history::follow_support::assert_recorded;
-use crate::history::support::*;
+use support::common::all;
+use support::history::follow::assert_recorded;
+use support::history::*;
 
 fn by(name: &str) -> Document {
     doc! { "changedBy": name, "reason": { "code": "$x", "texts": [name] } }

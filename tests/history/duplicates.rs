@@ -7,8 +7,8 @@ use mongo_patterns_testkit as testkit;
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
-use crate::common::support::{all, until_error};
-use crate::history::support::*;
+use support::common::{all, until_error};
+use support::history::*;
 
 fn stored(id: impl Into<Bson>, revision: impl Into<Bson>, name: &str) -> Document {
     doc! {

@@ -11,9 +11,9 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{DateTime, Document, doc};
 use tokio::sync::watch;
 
-use crate::common::support::{all, pause, until};
-use crate::history::follow_support::*;
-use crate::history::support::*;
+use support::common::{all, pause, until};
+use support::history::follow::*;
+use support::history::*;
 
 /// The numbers and the names in the revisions of a policy; no name for a deletion.
 async fn names(db: &TestDatabase, id: i32) -> Vec<(i64, Option<String>)> {

@@ -3,9 +3,9 @@
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Document, doc};
 
-use crate::common::support::until;
-use crate::history::follow_support::*;
-use crate::history::support::*;
+use support::common::until;
+use support::history::follow::*;
+use support::history::*;
 
 /// A process that is killed in a transaction leaves it open: its documents are locked until the server ends it.
 #[tokio::test]

@@ -5,9 +5,9 @@ use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 use mongodb::options::IndexOptions;
 
-use crate::common::support::{all, contents};
-use crate::history::follow_support::{follow, followed};
-use crate::history::support::*;
+use support::common::{all, contents};
+use support::history::follow::{follow, followed};
+use support::history::*;
 
 #[tokio::test]
 async fn many_documents_are_stored_as_many_inserts_would() {

@@ -6,8 +6,8 @@ use mongo_patterns::history::IntervalToken;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, DateTime, doc};
 
-use crate::common::support::{all, create_validated, explain_last};
-use crate::history::intervals_support::*;
+use support::common::{all, create_validated, explain_last};
+use support::history::intervals::*;
 
 /// Stores pants for 5, valid since a time in the past.
 async fn with_pants(db: &TestDatabase) -> Prices {

@@ -11,9 +11,9 @@ use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{DateTime, doc};
 use tokio::sync::Barrier;
 
-use crate::common::pace::Pace;
-use crate::common::support::dropped_commands;
-use crate::history::intervals_support::*;
+use support::common::dropped_commands;
+use support::history::intervals::*;
+use support::pace::Pace;
 
 /// Returns repositories that each have their own lanes, as processes have. They retry for as long as it takes.
 async fn processes(db: &TestDatabase, number: usize) -> Vec<Prices> {

@@ -8,8 +8,8 @@ use mongo_patterns::{ErrorKind, Repository};
 use mongo_patterns_testkit::{self as testkit, FailPoint};
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::common::support::all;
-use crate::history::intervals_support::*;
+use support::common::all;
+use support::history::intervals::*;
 
 #[tokio::test]
 async fn what_the_manuals_recipe_leaves_is_migrated() {

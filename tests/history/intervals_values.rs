@@ -8,8 +8,8 @@ use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::IndexOptions;
 
-use crate::common::support::all;
-use crate::history::intervals_support::*;
+use support::common::all;
+use support::history::intervals::*;
 
 #[track_caller]
 fn refused(case: &str, result: Result<Begun, Error>) {

@@ -10,8 +10,8 @@ use mongodb::IndexModel;
 use mongodb::bson::{DateTime, Document, doc};
 use mongodb::options::IndexOptions;
 
-use crate::common::support::{all, end_transactions};
-use crate::history::support::*;
+use support::common::{all, end_transactions};
+use support::history::*;
 
 const ALONE: &str = "findAndModify insert commitTransaction";
 /// The server's code for a time limit. The driver does not retry it.

@@ -7,8 +7,8 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{DateTime, Document, doc};
 use proptest::prelude::*;
 
-use crate::common::model::{Sequence, check_random};
-use crate::history::support::*;
+use support::history::*;
+use support::model::{Sequence, check_random};
 
 #[derive(Clone, Debug)]
 enum Call {

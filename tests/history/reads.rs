@@ -4,8 +4,8 @@ use futures::TryStreamExt;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{DateTime, Document, doc};
 
-use crate::common::explain::explain;
-use crate::history::support::*;
+use support::explain::explain;
+use support::history::*;
 
 const REVISIONS: i32 = 2_000;
 

@@ -5,8 +5,8 @@ use mongo_patterns::history::{Problem, Repaired};
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{DateTime, doc};
 
-use crate::common::support::all;
-use crate::history::support::*;
+use support::common::all;
+use support::history::*;
 
 async fn repaired(policies: &Policies) -> Vec<Repaired> {
     policies.repair().stream().try_collect().await.unwrap()

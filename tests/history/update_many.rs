@@ -5,7 +5,7 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::history::support::*;
+use support::history::*;
 
 fn priced(id: impl Into<Bson>, price: i32) -> Document {
     let mut policy = policy(id);

@@ -6,7 +6,7 @@ use futures::future::join_all;
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::history::support::*;
+use support::history::*;
 
 fn with_items(id: impl Into<Bson>, items: &[&str]) -> Document {
     let mut policy = policy(id);

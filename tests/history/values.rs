@@ -7,8 +7,8 @@ use mongodb::bson::{DateTime, Document, doc};
 use mongodb::options::IndexOptions;
 use serde::{Deserialize, Serialize};
 
-use crate::common::support::all;
-use crate::history::support::*;
+use support::common::all;
+use support::history::*;
 
 #[tokio::test]
 async fn invalid_settings_are_refused() {

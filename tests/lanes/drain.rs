@@ -4,7 +4,7 @@
 use mongo_patterns_testkit as testkit;
 
 use crate::lanes::process::Process;
-use crate::lanes::support::*;
+use support::lanes::*;
 
 async fn check(operation: &'static Operation) {
     testkit::run(async |db| {

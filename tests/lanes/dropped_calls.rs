@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mongo_patterns_testkit as testkit;
 
-use crate::lanes::support::*;
+use support::lanes::*;
 
 /// The time-out of a request.
 const TIME_OUT: Duration = Duration::from_millis(300);

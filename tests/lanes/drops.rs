@@ -10,8 +10,8 @@ use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{Document, doc};
 use tokio::runtime::Runtime;
 
-use crate::common::support::pause;
-use crate::lanes::support::*;
+use support::common::pause;
+use support::lanes::*;
 
 /// Waits until a command is sent.
 async fn until_sent(db: &TestDatabase, command: &str) {

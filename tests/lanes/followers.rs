@@ -7,8 +7,8 @@ use mongo_patterns::Error;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Document, doc};
 
-use crate::common::support::pause;
-use crate::lanes::support::*;
+use support::common::pause;
+use support::lanes::*;
 
 const NAME: &str = "follower";
 /// The time-out of a request, and how many are concurrent.

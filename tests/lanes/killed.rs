@@ -4,7 +4,7 @@ use mongo_patterns_testkit as testkit;
 use mongodb::bson::Document;
 
 use crate::lanes::process::Process;
-use crate::lanes::support::*;
+use support::lanes::*;
 
 /// How many requests for the held document are dropped, and how many for a free one succeed, before the kill.
 const DROPPED: usize = 15;

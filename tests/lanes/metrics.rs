@@ -6,8 +6,8 @@ use futures::future::{join_all, poll_immediate};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use mongo_patterns_testkit as testkit;
 
-use crate::common::metrics::Seen;
-use crate::lanes::support::*;
+use support::lanes::*;
+use support::metrics::Seen;
 
 /// Returns by how much the number of waiting calls of a collection, and that of commands of dropped calls, has changed
 /// since the last snapshot.

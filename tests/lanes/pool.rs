@@ -8,8 +8,8 @@ use std::time::Duration;
 use futures::future::join_all;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 
-use crate::common::pace::Pace;
-use crate::lanes::support::*;
+use support::lanes::*;
+use support::pace::Pace;
 
 /// How many calls are dropped while others wait, and how many after them, one after another.
 const CONCURRENT: i32 = 40;

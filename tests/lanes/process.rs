@@ -6,7 +6,7 @@ use mongo_patterns_testkit::TestDatabase;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
-use crate::lanes::support::*;
+use support::lanes::*;
 
 #[derive(Debug)]
 pub struct Process {

@@ -8,8 +8,8 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-use crate::common::support::subscribe;
-use crate::lanes::support::*;
+use support::common::subscribe;
+use support::lanes::*;
 
 /// The most repositories of one collection without a warning.
 const MANY: usize = 16;

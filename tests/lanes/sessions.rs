@@ -7,7 +7,7 @@ use mongo_patterns::{Error, ErrorKind};
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{Document, doc};
 
-use crate::lanes::support::*;
+use support::lanes::*;
 
 /// The time-out of a request.
 const TIME_OUT: Duration = Duration::from_millis(300);

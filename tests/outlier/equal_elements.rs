@@ -11,7 +11,7 @@ use proptest::sample::select;
 use proptest::test_runner::{Config, TestRunner};
 use tokio::runtime::Handle;
 
-use crate::outlier::support::{builder, clear, ready};
+use support::outlier::{builder, clear, ready};
 
 type Lists = OutlierRepository<Document, Bson>;
 

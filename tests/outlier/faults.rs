@@ -3,7 +3,7 @@
 use mongo_patterns::outlier::Pushed;
 use mongo_patterns_testkit::{self as testkit, FailPoint};
 
-use crate::outlier::support::*;
+use support::outlier::*;
 
 /// When the answer is lost, the driver sends the command again, and the server answers with the whole document as it was,
 /// without the projection of the command.

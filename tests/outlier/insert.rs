@@ -5,8 +5,8 @@ use mongo_patterns::outlier::OutlierRepository;
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::common::support::{all, create_validated};
-use crate::outlier::support::*;
+use support::common::{all, create_validated};
+use support::outlier::*;
 
 #[tokio::test]
 async fn a_new_document_over_the_threshold_is_split() {

@@ -13,7 +13,7 @@ use mongo_patterns::outlier::Pushed;
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::outlier::support::*;
+use support::outlier::*;
 
 /// Pushes elements concurrently. Returns the results in order.
 async fn push_all(books: &Books, id: i32, users: &[String]) -> Vec<mongo_patterns::Result<Pushed>> {

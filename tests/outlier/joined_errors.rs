@@ -9,8 +9,8 @@ use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::IndexOptions;
 use serde::Serialize;
 
-use crate::common::support::{all, end_transactions};
-use crate::outlier::support::*;
+use support::common::{all, end_transactions};
+use support::outlier::*;
 
 async fn push_all<D, E>(lists: &OutlierRepository<D, E>, elements: &[E]) -> Vec<Result<Pushed>>
 where

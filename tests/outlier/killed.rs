@@ -8,8 +8,8 @@ use mongo_patterns::outlier::Problem;
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::Client;
 
-use crate::common::support::{dropped_commands, end_transactions, quiet};
-use crate::outlier::support::*;
+use support::common::{dropped_commands, end_transactions, quiet};
+use support::outlier::*;
 
 fn books_of(db: &TestDatabase, client: &Client) -> Books {
     builder_in(&client.database(db.database().name()))

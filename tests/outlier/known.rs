@@ -7,8 +7,8 @@ use mongo_patterns::outlier::{Problem, Pushed};
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::common::support::all;
-use crate::outlier::support::*;
+use support::common::all;
+use support::outlier::*;
 
 /// Returns another repository with unique elements, as another process has one.
 fn unique(db: &TestDatabase) -> Books {

@@ -11,9 +11,9 @@ use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::Client;
 use mongodb::bson::{Document, doc};
 
-use crate::common::support::{all, confirm_settings, end_transactions, ends};
-use crate::outlier::damage::*;
-use crate::outlier::support::*;
+use support::common::{all, confirm_settings, end_transactions, ends};
+use support::outlier::damage::*;
+use support::outlier::*;
 
 #[tokio::test]
 async fn a_collection_of_long_arrays_is_migrated_once() {

@@ -7,8 +7,8 @@ use mongo_patterns::ErrorKind;
 use mongo_patterns::outlier::Pushed;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 
-use crate::common::support::all;
-use crate::outlier::support::*;
+use support::common::all;
+use support::outlier::*;
 
 /// Each writer has elements of its own, on few books, so that it knows what of them must be there.
 async fn mixed(db: &TestDatabase, unique: bool) {

@@ -1,6 +1,5 @@
 //! Tests of the outlier pattern.
 
-pub(crate) mod damage;
 pub(crate) mod equal_elements;
 pub(crate) mod faults;
 pub(crate) mod insert;
@@ -16,7 +15,6 @@ pub(crate) mod reads;
 pub(crate) mod rebalance;
 pub(crate) mod repair;
 pub(crate) mod repair_live;
-pub(crate) mod support;
 pub(crate) mod update_element;
 pub(crate) mod update_element_model;
 pub(crate) mod verify;

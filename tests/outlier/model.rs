@@ -8,9 +8,9 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Document, doc};
 use proptest::prelude::*;
 
-use crate::common::model::{Sequence, check_random};
-use crate::common::support::all;
-use crate::outlier::support::*;
+use support::common::all;
+use support::model::{Sequence, check_random};
+use support::outlier::*;
 
 const THRESHOLD: usize = 3;
 const CAP: usize = 4;

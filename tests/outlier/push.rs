@@ -13,8 +13,8 @@ use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, Document, doc};
 use tokio::sync::watch;
 
-use crate::common::support::{all, at_least, ends, explain};
-use crate::outlier::support::*;
+use support::common::{all, at_least, ends, explain};
+use support::outlier::*;
 
 #[tokio::test]
 async fn the_manuals_book_overflows_after_fifty() {
@@ -317,7 +317,7 @@ async fn a_push_to_an_undefined_array_stores_its_element_or_reports_the_field() 
         let repaired: Vec<_> = books.repair().stream().try_collect().await.unwrap();
         assert_eq!(repaired.len(), 1);
         books.push(2, &"user00".to_owned()).await.unwrap();
-        assert_eq!(super::support::stored(db, 2).await, ["user00"]);
+        assert_eq!(support::outlier::stored(db, 2).await, ["user00"]);
     })
     .await;
 }

@@ -6,8 +6,8 @@ use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, Document, doc};
 use serde::{Deserialize, Serialize};
 
-use crate::common::support::all;
-use crate::outlier::support::*;
+use support::common::all;
+use support::outlier::*;
 
 #[tokio::test]
 async fn a_typical_document_is_one_find_and_an_outlier_two() {

@@ -9,9 +9,9 @@ use mongo_patterns::outlier::{Problem, Pushed};
 use mongo_patterns_testkit::{self as testkit, FailPoint};
 use mongodb::bson::{Bson, doc};
 
-use crate::common::support::{all, pause};
-use crate::outlier::damage::*;
-use crate::outlier::support::*;
+use support::common::{all, pause};
+use support::outlier::damage::*;
+use support::outlier::*;
 
 #[tokio::test]
 async fn gaps_of_removals_are_filled_in_order() {

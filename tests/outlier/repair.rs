@@ -5,9 +5,9 @@ use mongo_patterns::outlier::{Problem, Repaired, Unrepaired};
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, Document};
 
-use crate::common::support::{all, confirm_settings};
-use crate::outlier::damage::*;
-use crate::outlier::support::*;
+use support::common::{all, confirm_settings};
+use support::outlier::damage::*;
+use support::outlier::*;
 
 async fn repair(books: &Books) -> Vec<Repaired> {
     books.repair().stream().try_collect().await.unwrap()

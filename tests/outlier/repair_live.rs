@@ -8,9 +8,9 @@ use futures::TryStreamExt;
 use mongo_patterns::outlier::Repaired;
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 
-use crate::common::support::all;
-use crate::outlier::damage::*;
-use crate::outlier::support::*;
+use support::common::all;
+use support::outlier::damage::*;
+use support::outlier::*;
 
 async fn repair(books: &Books) -> Vec<Repaired> {
     books.repair().stream().try_collect().await.unwrap()

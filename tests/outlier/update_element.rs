@@ -10,8 +10,8 @@ use mongo_patterns::outlier::OutlierRepository;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::common::explain::{documents_examined, explained};
-use crate::outlier::support::*;
+use support::explain::{documents_examined, explained};
+use support::outlier::*;
 
 pub(super) type Orders = OutlierRepository<Document, Document>;
 

@@ -5,9 +5,9 @@ use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Document, doc};
 use proptest::prelude::*;
 
-use crate::common::model::{Sequence, check_random};
-use crate::outlier::support::*;
 use crate::outlier::update_element::{CAP, Orders, THRESHOLD, by, elements};
+use support::model::{Sequence, check_random};
+use support::outlier::*;
 
 #[derive(Clone, Debug)]
 enum Call {

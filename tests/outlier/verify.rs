@@ -10,9 +10,9 @@ use mongo_patterns::outlier::Problem;
 use mongo_patterns_testkit::{self as testkit, FailPoint};
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::common::support::{confirm_settings, until};
-use crate::outlier::damage::*;
-use crate::outlier::support::*;
+use support::common::{confirm_settings, until};
+use support::outlier::damage::*;
+use support::outlier::*;
 
 #[tokio::test]
 async fn a_verify_sends_no_elements_and_reads_lists_with_problems_again() {

@@ -6,7 +6,7 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
 use super::support::*;
-use crate::common::pace::Pace;
+use support::pace::Pace;
 
 const STAY: i32 = 300;
 const WRITERS: i32 = 4;

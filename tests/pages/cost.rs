@@ -5,7 +5,7 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
 use super::support::*;
-use crate::common::explain::{examined, explained, has_stage};
+use support::explain::{examined, explained, has_stage};
 
 const ORDERS: i32 = 2000;
 const LIMIT: u32 = 20;

@@ -5,8 +5,8 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{self, Bson, Document, doc};
 
 use super::support::*;
-use crate::bucket::tampered_tokens::{changes, is_refused};
-use crate::subset::tampered_tokens::{token_of, values};
+use support::bucket::tampered_tokens::{changes, is_refused};
+use support::subset::tampered_tokens::{token_of, values};
 
 const SECRET: &str = "qq_secret_qq";
 

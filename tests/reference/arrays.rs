@@ -5,8 +5,8 @@ use mongo_patterns::reference::{OnReferences, Problem};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::common::support::all;
-use crate::reference::support::*;
+use support::common::all;
+use support::reference::*;
 
 /// Returns a repository of orders with products, over the products 1, 2 and 3.
 async fn with_products(db: &TestDatabase) -> Orders {

@@ -6,8 +6,8 @@ use mongo_patterns::reference::OnReferences;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::common::support::all;
-use crate::reference::support::*;
+use support::common::all;
+use support::reference::*;
 
 #[tokio::test]
 async fn the_stored_documents_are_as_documented() {

@@ -4,8 +4,8 @@ use mongo_patterns::reference::OnReferences;
 use mongo_patterns_testkit::{self as testkit, TestDatabase, Topology};
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::common::explain::explain;
-use crate::reference::support::*;
+use support::explain::explain;
+use support::reference::*;
 
 /// Returns the commands since the last call, without what the driver adds and without the token of a deletion.
 fn sent(db: &TestDatabase) -> Vec<Document> {

@@ -11,8 +11,8 @@ use mongo_patterns::reference::OnReferences;
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::doc;
 
-use crate::common::pace::Pace;
-use crate::reference::support::*;
+use support::pace::Pace;
+use support::reference::*;
 
 const CUSTOMERS: i32 = 4;
 

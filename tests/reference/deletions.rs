@@ -8,8 +8,8 @@ use mongo_patterns_testkit::{self as testkit, FailPoint, FailPointGuard, TestDat
 use mongodb::bson::doc;
 use mongodb::bson::oid::ObjectId;
 
-use crate::common::support::all;
-use crate::reference::support::*;
+use support::common::all;
+use support::reference::*;
 
 const MARK: &str = "mongo_patterns_deleting";
 

@@ -4,8 +4,8 @@ use mongo_patterns::reference::{OnReferences, Problem};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::reference::follow_support::*;
-use crate::reference::support::*;
+use support::reference::follow::*;
+use support::reference::*;
 
 /// Three orders of customer 1 and one of customer 2.
 async fn four_orders(db: &TestDatabase, orders: &Orders) {

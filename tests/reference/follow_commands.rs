@@ -6,8 +6,8 @@ use mongo_patterns_testkit as testkit;
 use mongodb::bson::doc;
 use tokio::sync::oneshot;
 
-use crate::reference::follow_support::*;
-use crate::reference::support::*;
+use support::reference::follow::*;
+use support::reference::*;
 
 /// An `update_source` that died before its sweep, and an insert that died before its second read.
 #[tokio::test]

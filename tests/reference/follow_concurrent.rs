@@ -11,10 +11,10 @@ use mongodb::bson::{Document, doc};
 use mongodb::{Collection, Database};
 use tokio::sync::watch;
 
-use crate::common::support::pause;
-use crate::reference::follow_support::*;
-use crate::reference::support::*;
-use crate::subset::support::Random;
+use support::common::pause;
+use support::reference::follow::*;
+use support::reference::*;
+use support::subset::Random;
 
 const SOURCES: i32 = 4;
 const DOCUMENTS: u64 = 20;

@@ -5,8 +5,8 @@ use mongo_patterns::reference::Reference;
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Document, doc};
 
-use crate::reference::follow_support::*;
-use crate::reference::support::*;
+use support::reference::follow::*;
+use support::reference::*;
 
 #[tokio::test]
 async fn a_name_belongs_to_collections_and_fields() {

@@ -5,8 +5,8 @@ use mongo_patterns::ErrorKind;
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::common::support::{all, contents};
-use crate::reference::support::*;
+use support::common::{all, contents};
+use support::reference::*;
 
 #[tokio::test]
 async fn many_documents_get_their_copies_in_five_round_trips() {

@@ -7,8 +7,8 @@ use mongo_patterns::reference::{OnReferences, Problem, Repaired};
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::doc;
 
-use crate::common::support::{all, dropped_commands, quiet};
-use crate::reference::support::*;
+use support::common::{all, dropped_commands, quiet};
+use support::reference::*;
 
 /// Drops a call when it has sent the command with this number: the process dies after it.
 async fn died<T>(db: &TestDatabase, command: usize, call: impl IntoFuture<Output = T>) {

@@ -3,8 +3,8 @@
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::doc;
 
-use crate::common::support::{pause, quiet};
-use crate::reference::support::*;
+use support::common::{pause, quiet};
+use support::reference::*;
 
 const COPIES: i32 = 40_000;
 

@@ -8,8 +8,8 @@ use mongo_patterns::reference::{OnReferences, Problem, Reference, Repaired};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::reference::migrate_support::*;
-use crate::reference::support::*;
+use support::reference::migrate::*;
+use support::reference::*;
 
 const REFERENCES: i32 = 60_000;
 /// A step that compares each reference with each source takes longer alone: 280 s by `$indexOfArray` on a quiet machine. The

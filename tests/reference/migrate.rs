@@ -3,9 +3,9 @@
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::common::support::all;
-use crate::reference::migrate_support::*;
-use crate::reference::support::*;
+use support::common::all;
+use support::reference::migrate::*;
+use support::reference::*;
 
 fn ann() -> Document {
     doc! { "_id": 1, "name": "Ann", "address": { "city": "Dublin" }, "v": 3 }

@@ -4,9 +4,9 @@ use mongo_patterns::ErrorKind;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::common::support::all;
-use crate::reference::migrate_support::*;
-use crate::reference::support::*;
+use support::common::all;
+use support::reference::migrate::*;
+use support::reference::*;
 
 async fn fill(db: &TestDatabase, new: impl IntoIterator<Item = Document>) -> Orders {
     unmigrated(db, new).await;

@@ -7,9 +7,9 @@ use mongo_patterns::{Error, ErrorKind, MigrationRecord};
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::doc;
 
-use crate::common::support::{dropped_commands, quiet};
-use crate::reference::migrate_support::*;
-use crate::reference::support::*;
+use support::common::{dropped_commands, quiet};
+use support::reference::migrate::*;
+use support::reference::*;
 
 async fn fill(db: &TestDatabase) -> Orders {
     unmigrated(db, (0..60).map(|id| doc! { "_id": id, "customer": 1 + id % 2 })).await;

@@ -11,11 +11,11 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 use tokio::sync::Mutex;
 
-use crate::common::pace::Pace;
-use crate::common::support::{all, until};
-use crate::reference::migrate_forms::db_ref;
-use crate::reference::migrate_support::*;
-use crate::reference::support::*;
+use support::common::{all, until};
+use support::pace::Pace;
+use support::reference::migrate::*;
+use support::reference::migrate_forms::db_ref;
+use support::reference::*;
 
 /// The server has one fail point of a kind.
 static HOLD: Mutex<()> = Mutex::const_new(());

@@ -8,9 +8,9 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 use proptest::prelude::*;
 
-use crate::common::model::{Sequence, check_random};
-use crate::common::support::all;
-use crate::reference::support::*;
+use support::common::all;
+use support::model::{Sequence, check_random};
+use support::reference::*;
 
 /// The orders and customers of a sequence.
 const NUMBER: usize = 3;

@@ -8,8 +8,8 @@ use mongo_patterns::{ErrorKind, Repository};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::history::support as history;
-use crate::reference::support::*;
+use support::history;
+use support::reference::*;
 
 /// Renames customer 1 as a program does that does not know the pattern.
 async fn rename_only(db: &TestDatabase, name: &str) {

@@ -6,7 +6,7 @@ use mongo_patterns::reference::{Finding, OnReferences, Repaired};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::reference::support::*;
+use support::reference::*;
 
 /// Stores orders 1 to 3 of customer 1, which is at version 2, and order 4 of customer 2.
 async fn sound(db: &TestDatabase) -> Orders {

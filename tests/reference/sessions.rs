@@ -7,8 +7,8 @@ use mongodb::bson::doc;
 use mongodb::bson::oid::ObjectId;
 use mongodb::error::TRANSIENT_TRANSACTION_ERROR;
 
-use crate::common::support::{all, until_blocked};
-use crate::reference::support::*;
+use support::common::{all, until_blocked};
+use support::reference::*;
 
 async fn session(db: &TestDatabase) -> ClientSession {
     db.client().start_session().await.unwrap()

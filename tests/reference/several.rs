@@ -7,7 +7,7 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Document, doc};
 use mongodb::{Collection, Database};
 
-use crate::reference::support::*;
+use support::reference::*;
 
 fn invoices(db: &TestDatabase) -> Collection<Document> {
     db.plain_collection("invoices")

@@ -2,23 +2,14 @@
 
 use futures::future::join_all;
 use mongo_patterns::ErrorKind;
-use mongo_patterns::reference::{OnReferences, Reference};
+use mongo_patterns::reference::OnReferences;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::common::explain::explain;
-use crate::common::support::{all, contents, until_blocked};
-use crate::reference::support::*;
-
-/// Customers have a username. Members are an array.
-pub fn by_username(builder: Builder) -> Builder {
-    let members = Reference::new("members").copied_fields(["name"]).array();
-    builder.add_reference(members).source_key("username")
-}
-
-pub fn person(id: impl Into<Bson>, username: impl Into<Bson>, name: &str) -> Document {
-    doc! { "_id": id, "username": username, "name": name }
-}
+use support::common::{all, contents, until_blocked};
+use support::explain::explain;
+use support::reference::source_key::*;
+use support::reference::*;
 
 /// Returns a repository over ann, who has the id 1, and bob, who has 2.
 pub async fn with_people(db: &TestDatabase) -> Orders {

@@ -6,8 +6,9 @@ use mongo_patterns::reference::Problem;
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, doc};
 
-use crate::reference::source_key::{by, by_username, person, with_people};
-use crate::reference::support::*;
+use crate::reference::source_key::{by, with_people};
+use support::reference::source_key::{by_username, person};
+use support::reference::*;
 
 #[tokio::test]
 async fn the_key_has_a_unique_index_which_every_write_needs() {

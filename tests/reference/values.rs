@@ -7,8 +7,8 @@ use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::{Acknowledgment, CollectionOptions, WriteConcern};
 use serde::{Deserialize, Serialize};
 
-use crate::common::support::all;
-use crate::reference::support::*;
+use support::common::all;
+use support::reference::*;
 
 #[tokio::test]
 async fn invalid_settings_are_refused() {

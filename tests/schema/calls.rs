@@ -5,8 +5,8 @@ use mongo_patterns::{Error, ErrorKind, Repository, Result};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
-use super::contacts::*;
-use crate::common::support::contents;
+use support::common::contents;
+use support::schema::contacts::*;
 
 fn names(db: &TestDatabase) -> Vec<String> {
     let names = db.recorder().names();

@@ -14,8 +14,8 @@ use mongodb::bson::{DateTime, Document, doc};
 use mongodb::{Client, Collection};
 use tokio::sync::Semaphore;
 
-use crate::common::support::{dropped_commands, until};
-use crate::schema::support::*;
+use support::common::{dropped_commands, until};
+use support::schema::steps::*;
 
 const INSTANCES: usize = 8;
 

@@ -4,7 +4,7 @@ use mongo_patterns::schema::Migrations;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Document, doc};
 
-use crate::schema::support::*;
+use support::schema::steps::*;
 
 /// Ends the lease of the dropped run, which would end later. The dropped run may still acquire it.
 async fn end_lease(db: &TestDatabase) {

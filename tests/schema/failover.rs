@@ -11,8 +11,8 @@ use mongodb::bson::{Document, doc};
 use mongodb::{Client, Database};
 use tokio::sync::Semaphore;
 
-use crate::common::support::{ends, pause};
-use crate::schema::support::{trace, trace_in};
+use support::common::{ends, pause};
+use support::schema::steps::{trace, trace_in};
 
 /// Calls again while there is no primary.
 async fn until_done<T>(call: impl AsyncFn() -> Result<T>) -> T {

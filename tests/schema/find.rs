@@ -6,7 +6,7 @@ use mongo_patterns::schema::SchemaRepository;
 use mongo_patterns_testkit::{self as testkit};
 use mongodb::bson::{Bson, Document, doc};
 
-use super::contacts::*;
+use support::schema::contacts::*;
 
 fn ids(found: &[Document]) -> Vec<i32> {
     found.iter().map(|document| document.get_i32("_id").unwrap()).collect()
@@ -133,7 +133,7 @@ async fn a_stream_ends_after_an_error() {
             .unwrap();
         plant(db, [v1(1), doc! { "_id": 2 }, v1(3)]).await;
         let find = contacts.find(doc! {}).older(1, doc! {}).sort(doc! { "_id": 1 });
-        let (found, error) = crate::common::support::until_error(find.stream()).await;
+        let (found, error) = support::common::until_error(find.stream()).await;
         assert!(found.len() <= 1, "{found:?}");
         assert_error(&error, ErrorKind::Decode, Some("1"), Some(&2.into()));
         let found = contacts.find(doc! {}).older(1, doc! { "_id": 1 }).await.unwrap();

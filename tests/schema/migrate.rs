@@ -7,9 +7,9 @@ use mongodb::IndexModel;
 use mongodb::bson::{Document, doc};
 use mongodb::options::IndexOptions;
 
-use super::contacts::*;
-use crate::common::explain::explain;
-use crate::common::support::once_elsewhere;
+use support::common::once_elsewhere;
+use support::explain::explain;
+use support::schema::contacts::*;
 
 #[tokio::test]
 async fn all_older_documents_are_converted_and_the_others_stay() {

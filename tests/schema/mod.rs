@@ -2,7 +2,6 @@
 
 pub(crate) mod calls;
 pub(crate) mod concurrent;
-pub(crate) mod contacts;
 pub(crate) mod dropped;
 pub(crate) mod failover;
 pub(crate) mod find;
@@ -13,6 +12,5 @@ pub(crate) mod processes;
 pub(crate) mod refused;
 pub(crate) mod releases;
 pub(crate) mod steps;
-pub(crate) mod support;
 pub(crate) mod values;
 pub(crate) mod verify;

@@ -3,7 +3,7 @@
 use mongo_patterns::ErrorKind;
 use mongo_patterns_testkit as testkit;
 
-use crate::schema::support::*;
+use support::schema::steps::*;
 
 /// The older release starts again after the newer one has run its steps, and a later one no longer has the old steps.
 #[tokio::test]

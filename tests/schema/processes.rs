@@ -8,7 +8,7 @@ use futures::TryStreamExt;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Document, doc};
 
-use crate::schema::support::*;
+use support::schema::steps::*;
 
 const NOWHERE: &str = "-";
 

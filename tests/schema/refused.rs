@@ -6,7 +6,7 @@ use mongo_patterns::ErrorKind;
 use mongo_patterns_testkit::{self as testkit};
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::schema::support::*;
+use support::schema::steps::*;
 
 #[tokio::test]
 async fn wrong_settings_send_nothing() {

@@ -5,9 +5,9 @@ use std::process::{Child, Command, Stdio};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Document, doc};
 
-use super::contacts::*;
 use super::processes::line;
-use crate::common::support::until;
+use support::common::until;
+use support::schema::contacts::*;
 
 const DOCUMENTS: i32 = 30;
 

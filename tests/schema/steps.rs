@@ -11,8 +11,8 @@ use mongodb::IndexModel;
 use mongodb::bson::{Document, doc};
 use mongodb::options::{DatabaseOptions, ReadPreference, SelectionCriteria, WriteConcern};
 
-use crate::common::support::until_seen;
-use crate::schema::support::*;
+use support::common::until_seen;
+use support::schema::steps::*;
 
 #[tokio::test]
 async fn steps_run_once_and_in_their_order() {

@@ -5,7 +5,7 @@ use mongo_patterns_testkit::{self as testkit};
 use mongodb::bson::{Bson, Document, doc};
 use serde::{Deserialize, Serialize};
 
-use super::contacts::*;
+use support::schema::contacts::*;
 
 /// The type of the step's version is not that of the stored document.
 #[tokio::test]

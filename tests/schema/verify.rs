@@ -6,7 +6,7 @@ use mongo_patterns::{Progress, Repository};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
-use super::contacts::*;
+use support::schema::contacts::*;
 
 fn contacts(db: &TestDatabase) -> SchemaRepository<ContactV2> {
     builder(db)
@@ -89,7 +89,7 @@ async fn each_problem_is_found() {
 async fn the_validator_refuses_what_is_no_version() {
     testkit::run(async |db| {
         let contacts = contacts(db);
-        crate::common::support::create_validated(db.database(), &contacts).await;
+        support::common::create_validated(db.database(), &contacts).await;
         let stored = stored(db);
         for (n, valid) in [Bson::Null, 1.into(), 2_i64.into(), 3.0.into(), 9.into()]
             .into_iter()

@@ -6,9 +6,9 @@ use mongodb::Client;
 use mongodb::bson::{Document, doc};
 use serde_json::{Value, json};
 
-use crate::common::support::pause;
 use crate::service::pages::{json_of, walk};
 use crate::service::support::*;
+use support::common::pause;
 
 #[tokio::test]
 async fn orders_and_buyers_change_and_are_removed() {

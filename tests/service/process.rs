@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
-use crate::common::support::pause;
 use crate::service::support::*;
+use support::common::pause;
 
 const TASKS: u64 = 8;
 const ROUNDS: u64 = 16;

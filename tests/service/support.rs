@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 use tokio::sync::OnceCell;
 
-use crate::common::support::pause;
+use support::common::pause;
 
 pub const TIMEOUT: Duration = Duration::from_secs(120);
 /// The header of a form.

@@ -7,9 +7,9 @@ use mongodb::bson::{Document, doc};
 use mongodb::{Client, Database};
 use serde_json::json;
 
-use crate::common::support::{pause, until};
 use crate::service::process::DATABASE;
 use crate::service::support::*;
+use support::common::{pause, until};
 
 /// The time for which the server blocks a command, longer than the service waits.
 const BLOCKED: Duration = Duration::from_secs(3);

@@ -7,10 +7,10 @@ use mongo_patterns_testkit::{self as testkit, RecordedCommand};
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::UpdateModifications;
 
-use crate::common::support::{all, explain};
 use crate::subset::computed_support::*;
-use crate::subset::support::*;
 use crate::subset::writes::names;
+use support::common::{all, explain};
+use support::subset::*;
 
 pub(super) async fn stale(products: &Rated) -> Vec<Bson> {
     let findings: Vec<Finding> = products.verify().stream().try_collect().await.unwrap();

@@ -7,8 +7,8 @@ use mongo_patterns_testkit::TestDatabase;
 use mongodb::Database;
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::common::support::all;
-use crate::subset::support::{builder_of, day, newest, product, ready, reviews, stored_product};
+use support::common::all;
+use support::subset::{builder_of, day, newest, product, ready, reviews, stored_product};
 
 pub type Rated = SubsetRepository<Document, Document>;
 

@@ -5,10 +5,10 @@ use mongo_patterns_testkit as testkit;
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Binary, Bson, DateTime, Document, Regex, cstr, doc, spec::BinarySubtype};
 
-use crate::common::support::all;
 use crate::subset::computed::stale;
 use crate::subset::computed_support::*;
-use crate::subset::support::*;
+use support::common::all;
+use support::subset::*;
 
 #[tokio::test]
 async fn the_stored_form_of_computed_fields() {

@@ -10,9 +10,9 @@ use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{Document, doc};
 use mongodb::options::{ReadConcern, TransactionOptions};
 
-use crate::common::pace::Pace;
-use crate::common::support::all;
-use crate::subset::support::*;
+use support::common::all;
+use support::pace::Pace;
+use support::subset::*;
 
 const PARENTS: i32 = 20;
 const WRITERS: i32 = 64;

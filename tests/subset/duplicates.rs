@@ -7,8 +7,8 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::common::support::{all, until_error};
-use crate::subset::support::*;
+use support::common::{all, until_error};
+use support::subset::*;
 
 type Any = mongo_patterns::subset::SubsetRepository<Document, Document>;
 

@@ -9,10 +9,10 @@ use mongo_patterns_testkit::{self as testkit, FailPoint};
 use mongodb::bson::{Bson, doc};
 use tokio::sync::{oneshot, watch};
 
-use crate::common::support::{all, pause};
-use crate::subset::follower_support::*;
-use crate::subset::migration::{fill, of_product};
-use crate::subset::support::*;
+use support::common::{all, pause};
+use support::subset::follower::*;
+use support::subset::migration::{fill, of_product};
+use support::subset::*;
 
 #[tokio::test]
 async fn changes_before_the_follower_and_while_it_was_off_are_followed() {

@@ -5,8 +5,8 @@ use mongo_patterns::subset::{Direction, Subset, SubsetRepository};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Document, doc};
 
-use crate::subset::follower_support::*;
-use crate::subset::support::*;
+use support::subset::follower::*;
+use support::subset::*;
 
 async fn set_pre_images(db: &TestDatabase, enabled: bool) {
     let images = doc! { "collMod": "review", "changeStreamPreAndPostImages": { "enabled": enabled } };

@@ -8,10 +8,10 @@ use mongo_patterns::{ErrorKind, Result};
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{Document, doc};
 
-use crate::common::support::{all, end_transactions};
 use crate::subset::computed_support::{miscounted, rated, rated_products};
-use crate::subset::support::*;
 use crate::subset::writes::{fill, names};
+use support::common::{all, end_transactions};
+use support::subset::*;
 
 const WRITERS: i32 = 16;
 const ALONE: &str = "insert find update commitTransaction";

@@ -9,10 +9,10 @@ use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::Database;
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::common::pace::Pace;
-use crate::common::support::{all, until};
 use crate::subset::migration::findings;
-use crate::subset::support::*;
+use support::common::{all, until};
+use support::pace::Pace;
+use support::subset::*;
 
 const PARENTS: i32 = 20;
 

@@ -7,45 +7,9 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::IndexModel;
 use mongodb::bson::{Bson, Document, Timestamp, doc, oid::ObjectId};
 
-use crate::common::support::{all, pause};
-use crate::subset::support::*;
-
-/// Returns a repository that has sent nothing, without indexes.
-pub fn unmigrated(db: &TestDatabase) -> Products {
-    builder(db.database()).build().unwrap()
-}
-
-/// Returns a review in its embedded form.
-pub fn embedded_review(id: i32, published: i64) -> Document {
-    doc! { "review_id": id, "review_author": format!("author {id}"), "published_date": day(published) }
-}
-
-/// Inserts products from 1 on. Every third has no reviews, the others have up to 40, in no order. Returns the reviews
-/// as they must be stored, without their `_id`.
-pub async fn fill(db: &TestDatabase, products: i32) -> Vec<Document> {
-    let mut expected = Vec::new();
-    let mut parents = Vec::new();
-    let mut random = Random(7);
-    for id in 1..=products {
-        let count = if id % 3 == 0 { 0 } else { 1 + random.below(40) as i32 };
-        let reviews: Vec<Document> = (0..count)
-            .map(|n| embedded_review(n, random.below(20) as i64))
-            .collect();
-        expected.extend(reviews.iter().map(|review| of_product(id, review)));
-        parents.push(match id % 6 {
-            3 => doc! { "_id": id, "name": "Super Widget" },
-            _ => doc! { "_id": id, "name": "Super Widget", "reviews": reviews },
-        });
-    }
-    product(db).insert_many(parents).await.unwrap();
-    expected
-}
-
-pub fn of_product(id: impl Into<Bson>, review: &Document) -> Document {
-    let mut document = doc! { "product_id": id.into() };
-    document.extend(review.clone());
-    document
-}
+use support::common::{all, pause};
+use support::subset::migration::*;
+use support::subset::*;
 
 /// Returns the stored reviews in the order of product and id, without their `_id`.
 pub async fn stored(db: &TestDatabase) -> Vec<Document> {

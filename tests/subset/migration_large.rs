@@ -8,9 +8,9 @@ use mongo_patterns::subset::{Finding, SubsetRepository};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::common::support::all;
-use crate::subset::migration::{fill, of_product};
-use crate::subset::support::*;
+use support::common::all;
+use support::subset::migration::{fill, of_product};
+use support::subset::*;
 
 const CHILDREN: i64 = 2_000;
 /// The `_id` of the large product, which is migrated before the others.

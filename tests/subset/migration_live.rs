@@ -8,10 +8,11 @@ use mongo_patterns::{Error, ErrorKind};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Document, doc};
 
-use crate::common::pace::Pace;
-use crate::common::support::{pause, until};
-use crate::subset::migration::{embedded_review, fill, findings, stored, unmigrated};
-use crate::subset::support::*;
+use crate::subset::migration::{findings, stored};
+use support::common::{pause, until};
+use support::pace::Pace;
+use support::subset::migration::{embedded_review, fill, unmigrated};
+use support::subset::*;
 
 const PARENTS: i32 = 30;
 const EMBEDDED: i32 = 40;

@@ -4,30 +4,14 @@ use futures::TryStreamExt;
 use mongo_patterns::ErrorKind;
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::Collection;
-use mongodb::bson::{Bson, Document, doc};
+use mongodb::bson::{Document, doc};
 
-use crate::common::support::all;
 use crate::subset::migration::*;
-use crate::subset::support::*;
+use support::common::all;
+use support::subset::migration::*;
+use support::subset::*;
 
 const INTERRUPTED: i32 = 11_601;
-
-/// Parents that cannot be migrated, with their reasons.
-pub fn invalid() -> Vec<(Document, &'static str)> {
-    let review = |id: i32| embedded_review(id, 1);
-    let with = |id: i32, reviews: Bson| doc! { "_id": id, "reviews": reviews };
-    let mut of_other = review(1);
-    of_other.insert("product_id", 1);
-    let array = doc! { "review_id": 1, "published_date": [day(1), day(2)] };
-    vec![
-        (with(901, "none".into()), "no_array"),
-        (with(902, vec![Bson::Int32(1)].into()), "no_document"),
-        (with(903, vec![review(1), doc! { "n": 1 }].into()), "no_id"),
-        (with(904, vec![review(1), review(1)].into()), "twice"),
-        (with(905, vec![of_other].into()), "other_parent"),
-        (with(906, vec![array].into()), "array_in_order"),
-    ]
-}
 
 /// Returns the reviews of the valid parents.
 async fn fill_mixed(db: &TestDatabase) -> Vec<Document> {

@@ -9,9 +9,9 @@ use mongodb::bson::{Document, doc};
 use mongodb::options::UpdateModifications;
 use proptest::prelude::*;
 
-use crate::common::model::{Sequence, check_random};
 use crate::subset::model_kinds::{Kind, Reviews, SIZE, in_order};
-use crate::subset::support::*;
+use support::model::{Sequence, check_random};
+use support::subset::*;
 
 #[derive(Clone, Debug)]
 enum Call {
@@ -256,7 +256,7 @@ impl Model<'_> {
     /// Compares a stored product with the model.
     async fn compare(&self, of: usize) {
         let (id, reviews) = (self.ids[of], self.stored[of].as_ref());
-        let collection = crate::subset::support::reviews(self.db);
+        let collection = support::subset::reviews(self.db);
         let find = collection.find(doc! { "product_id": id });
         let stored: Vec<Document> = find.await.unwrap().try_collect().await.unwrap();
         let of_document = |review: &Document| {

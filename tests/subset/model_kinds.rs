@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use mongo_patterns::subset::{Direction, Subset, SubsetRepositoryBuilder};
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::subset::support::*;
+use support::subset::*;
 
 /// The size of the first subset.
 pub(super) const SIZE: usize = 3;

@@ -9,10 +9,10 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::UpdateModifications;
 
-use crate::common::explain::{documents_examined, explained};
-use crate::common::support::all;
-use crate::subset::support::*;
 use crate::subset::writes::names;
+use support::common::all;
+use support::explain::{documents_examined, explained};
+use support::subset::*;
 
 type Voted = SubsetRepository<Document, Document>;
 

@@ -7,8 +7,8 @@ use mongodb::bson::oid::ObjectId;
 use mongodb::bson::spec::BinarySubtype;
 use mongodb::bson::{Binary, Bson, DateTime, Document, doc};
 
-use crate::common::support::explain_last;
-use crate::subset::support::*;
+use support::common::explain_last;
+use support::subset::*;
 
 #[tokio::test]
 async fn a_product_and_a_review_need_one_find_each() {

@@ -6,10 +6,10 @@ use mongo_patterns::subset::{Direction, Finding, Problem, Repaired, Subset};
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::common::support::{all, explain};
 use crate::subset::several_support::*;
-use crate::subset::support::*;
 use crate::subset::writes::names;
+use support::common::{all, explain};
+use support::subset::*;
 
 pub(super) async fn stale(products: &Shown) -> Vec<Bson> {
     let findings: Vec<Finding> = products.verify().stream().try_collect().await.unwrap();

@@ -8,7 +8,7 @@ use mongodb::bson::{Document, doc};
 use crate::subset::computed_support::{figures, miscounted, rated, rated_products};
 use crate::subset::several::stale;
 use crate::subset::several_support::*;
-use crate::subset::support::*;
+use support::subset::*;
 
 const PARENTS: u64 = 6;
 

@@ -5,9 +5,9 @@ use mongo_patterns::subset::{ChildPage, ChildToken};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Document, doc};
 
-use crate::common::explain::explain_last;
 use crate::subset::several_support::*;
-use crate::subset::support::*;
+use support::explain::explain_last;
+use support::subset::*;
 
 /// Inserts reviews of product 1, some without stars or votes, and of product 2. Returns those of product 1.
 async fn filled(db: &TestDatabase) -> (Shown, Vec<Document>) {

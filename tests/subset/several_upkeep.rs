@@ -6,10 +6,10 @@ use mongo_patterns::{ErrorKind, Result};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::common::support::all;
 use crate::subset::several::stale;
 use crate::subset::several_support::*;
-use crate::subset::support::*;
+use support::common::all;
+use support::subset::*;
 
 const PARENTS: i32 = 12;
 const NONE: [String; 0] = [];

@@ -8,9 +8,9 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::Client;
 use mongodb::bson::doc;
 
-use crate::common::support::all;
-use crate::subset::support::*;
 use crate::subset::writes::{fill, names};
+use support::common::all;
+use support::subset::*;
 
 /// A generous limit for work that takes seconds.
 const LIMIT: Duration = Duration::from_secs(150);

@@ -6,9 +6,9 @@ use mongo_patterns::{Error, ErrorKind};
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Document, doc};
 
-use crate::common::support::all;
-use crate::subset::migration::{embedded_review, of_product};
-use crate::subset::support::*;
+use support::common::all;
+use support::subset::migration::{embedded_review, of_product};
+use support::subset::*;
 
 /// Every call that would overwrite the array of a product that is not migrated is refused, with nothing stored.
 #[tokio::test]

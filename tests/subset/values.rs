@@ -5,7 +5,7 @@ use mongo_patterns::subset::{Direction, Subset, SubsetRepository};
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::subset::support::*;
+use support::subset::*;
 
 /// Values of all types, missing values and equal values have MongoDB's order, and then that of the ids.
 #[tokio::test]

@@ -5,8 +5,8 @@ use mongo_patterns::{ErrorKind, Result};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::common::support::{all, explain};
-use crate::subset::support::*;
+use support::common::{all, explain};
+use support::subset::*;
 
 pub(super) async fn fill(products: &Products, ids: std::ops::Range<i32>) {
     let children: Vec<Review> = ids.map(review).collect();

@@ -11,7 +11,7 @@ use mongo_patterns_testkit::{self as testkit, FailPoint, Mongod, MongodOptions};
 use mongodb::Client;
 use mongodb::bson::{Document, doc};
 
-use crate::common::support::pause;
+use support::common::pause;
 
 /// Returns a process that gets a server of its own.
 fn holder() -> Command {

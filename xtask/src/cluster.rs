@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use crate::ignored::with_slow_tests;
-use crate::process::{cargo, run as run_process};
+use crate::process::{INTEGRATION_TESTS, cargo, run as run_process};
 
 /// Tests of other deployments, which do not use the server at `MONGODB_URI`, and so prove nothing here.
 const OTHERS: [&str; 3] = ["cluster::three_nodes", "cluster::secured", "service::"];
@@ -33,11 +33,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         "integration-tests",
         "--features",
         "cluster",
-        "--test",
-        "integration",
     ];
     let mut test = cargo(arguments);
-    test.env("MONGODB_URI", uri).arg("--");
+    test.args(INTEGRATION_TESTS).env("MONGODB_URI", uri).arg("--");
     test.args(with_slow_tests()?).args(&options.only);
     for other in OTHERS {
         test.args(["--skip", other]);

@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::Args;
 
 use crate::ignored::with_slow_tests;
-use crate::process::{cargo, run as run_process};
+use crate::process::{INTEGRATION_TESTS, cargo, run as run_process};
 
 /// Tests that need a mongod of this machine: access control is set up over its loopback interface, and TLS with files.
 const OTHERS: &str = "cluster::secured";
@@ -32,8 +32,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         test.env_remove("MONGODB_URI").env_remove("MONGOS");
         test
     };
-    let mut test = with_docker(&["--workspace", "--test", "integration", "--"]);
-    test.args(with_slow_tests()?)
+    let mut test = with_docker(&["--workspace"]);
+    test.args(INTEGRATION_TESTS)
+        .arg("--")
+        .args(with_slow_tests()?)
         .args(&options.only)
         .args(["--skip", OTHERS]);
     run_process(&mut test)?;

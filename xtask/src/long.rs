@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
-use crate::process::{cargo, output, run as run_process};
+use crate::process::{INTEGRATION_TESTS, cargo, output, run as run_process};
 use crate::timed;
 
 const FAULTS: &str = "faults::table::every_command_and_every_fault";
@@ -177,21 +177,17 @@ impl Only {
 
 /// Runs the integration tests whose names contain `filter`, and fails when there are none.
 fn integration(filter: &str, configure: impl FnOnce(&mut Command)) -> Result<()> {
-    let arguments = [
-        "test",
-        "--workspace",
-        "--locked",
-        "--test",
-        "integration",
-        "--",
-        "--include-ignored",
-        filter,
-    ];
-    let listed = output(cargo(arguments).arg("--list"))?;
+    let call = || {
+        let mut test = cargo(["test", "--workspace", "--locked"]);
+        test.args(INTEGRATION_TESTS);
+        test.args(["--", "--include-ignored", filter]);
+        test
+    };
+    let listed = output(call().arg("--list"))?;
     // Without this a test with another name would be a proof that passes.
     let none = format!("no integration test is named `{filter}`; correct the name in xtask/src/long.rs");
     timed::ensure_tests(&listed, &none)?;
-    let mut test = cargo(arguments);
+    let mut test = call();
     test.arg("--nocapture");
     configure(&mut test);
     run_process(&mut test)

@@ -79,7 +79,7 @@ const KNOWN: [(&str, &str); 6] = [
         "subset, subset::delete_parent, subset::rebuild_all, subset::write, subset::write::state",
     ),
     (
-        "tests/main.rs",
+        "tests/promises.rs",
         "faults::table::bucket, faults::table::embedded, faults::table::history, faults::table::outlier, faults::table::reference, faults::table::sessions, faults::table::sessions::orders, faults::table::shard_keys, faults::table::subset, faults::table::subset_computed, faults::table::subset_several",
     ),
 ];
@@ -93,7 +93,7 @@ pub(crate) fn check() -> Result<()> {
     for root in roots()? {
         let tree = Tree::read(&root)?;
         let graph = tree.graph();
-        // A folder of tests is no module with a subject: `tests/common` has helpers, and tests of several patterns.
+        // A folder of tests is no module with a subject: the tests of two patterns can use each other's parts.
         let has_folders = !root.starts_with("tests");
         let of_folders = siblings(&graph);
         for graph in [Some(&graph), Some(&of_folders).filter(|_| has_folders)]

@@ -54,6 +54,9 @@ pub(crate) fn readme_command(line: &str) -> Result<Command> {
     Ok(cargo(arguments.split(' ')))
 }
 
+/// The arguments of Cargo for the integration tests.
+pub(crate) const INTEGRATION_TESTS: [&str; 4] = ["--test", "patterns", "--test", "promises"];
+
 /// A call of the `cargo` of rustup, which takes a toolchain such as `+1.88`.
 pub(crate) fn rustup_cargo<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Command {
     let mut command = Command::new("cargo");

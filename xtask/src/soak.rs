@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use crate::ignored::with_slow_tests;
-use crate::process::{cargo, output, run as run_process};
+use crate::process::{INTEGRATION_TESTS, cargo, output, run as run_process};
 use crate::timed::ensure_tests;
 
 /// The output of each run that failed.
@@ -36,8 +36,7 @@ pub(crate) struct Options {
 /// # Errors
 /// If a run failed.
 pub(crate) fn run(options: &Options) -> Result<()> {
-    let mut build = cargo(["test", "--workspace", "--locked", "--test", "integration"]);
-    run_process(build.arg("--no-run"))?;
+    run_process(integration_tests().arg("--no-run"))?;
     let listed = output(test(options)?.arg("--list"))?;
     ensure_tests(&listed, "no test is run: choose a name that `--only` finds")?;
     fs::create_dir_all(FOLDER).context(FOLDER)?;
@@ -57,9 +56,16 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 }
 
 fn test(options: &Options) -> Result<Command> {
-    let mut test = cargo(["test", "--workspace", "--locked", "--test", "integration", "--"]);
+    let mut test = integration_tests();
+    test.args(["--no-fail-fast", "--"]);
     test.args(&options.only).args(with_slow_tests()?);
     Ok(test)
+}
+
+fn integration_tests() -> Command {
+    let mut test = cargo(["test", "--workspace", "--locked"]);
+    test.args(INTEGRATION_TESTS);
+    test
 }
 
 fn run_all(options: &Options) -> Result<()> {

@@ -13,7 +13,7 @@ use mongodb::{ClientSession, Database};
 
 use super::calls::{Fate, Fates, Load, Outcome, lock};
 use super::history::{Append, End, Read, Shown, check};
-use crate::common::support::{Trade, Trades, violations};
+use support::common::{Trade, Trades, violations};
 
 /// How many keys are written concurrently, and how many items each gets before the next keys.
 const KEYS: i64 = 2;

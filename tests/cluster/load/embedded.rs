@@ -9,8 +9,8 @@ use mongodb::Database;
 use mongodb::bson::Document;
 
 use super::calls::{Fate, Fates, Load};
-use crate::common::support::all;
-use crate::embedded::support::{Patrons, address, patron};
+use support::common::all;
+use support::embedded::{Patrons, address, patron};
 
 /// The bound of the addresses of a patron, and their number.
 const OF_A_PATRON: i64 = 20;

@@ -11,7 +11,7 @@ use mongodb::options::ReadConcern;
 use mongodb::{Collection, Database, IndexModel};
 
 use super::calls::{Load, Outcome};
-use crate::common::support::{SECOND, at};
+use support::common::{SECOND, at};
 
 const ITEMS: i64 = 300;
 const CUSTOMERS: i64 = 6;

@@ -9,7 +9,7 @@ use mongodb::Database;
 use mongodb::bson::{Document, doc};
 
 use super::calls::{Fate, Fates, Load, Outcome, lock};
-use crate::history::support::{Policies, builder, items, number, policy, push};
+use support::history::{Policies, builder, items, number, policy, push};
 
 /// How many changes a policy gets, but the one that all change.
 const OF_A_POLICY: i64 = 20;

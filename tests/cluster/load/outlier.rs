@@ -9,7 +9,7 @@ use mongodb::Database;
 use mongodb::bson::Document;
 
 use super::calls::{Fate, Fates, Load, Outcome};
-use crate::outlier::support::{Book, Books};
+use support::outlier::{Book, Books};
 
 const THRESHOLD: u32 = 10;
 const CAP: u32 = 20;

@@ -11,8 +11,8 @@ use mongodb::Database;
 use mongodb::bson::{Document, doc};
 
 use super::calls::{Fate, Fates, Load, Outcome, lock};
-use crate::common::support::all;
-use crate::reference::support::{Orders, customer, order};
+use support::common::all;
+use support::reference::{Orders, customer, order};
 
 const CUSTOMERS: i64 = 4;
 const ORDERS_NAME: &str = "shopOrders";

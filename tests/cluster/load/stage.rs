@@ -21,7 +21,7 @@ use super::outlier::Sales;
 use super::references::References;
 use super::subset::Reviews;
 use super::{flat, subset};
-use crate::common::support::pause;
+use support::common::pause;
 
 /// How long the last calls may take after the load has stopped.
 const LAST_CALLS: Duration = Duration::from_secs(120);

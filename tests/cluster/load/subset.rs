@@ -14,7 +14,7 @@ use mongodb::options::{ReadConcern, TransactionOptions};
 use tokio::sync::watch;
 
 use super::calls::{Load, Outcome, lock};
-use crate::subset::support::{Products, Review, builder, review_of, truth, wrong};
+use support::subset::{Products, Review, builder, review_of, truth, wrong};
 
 /// The number of products, which all writers write.
 pub const PRODUCTS: i32 = 4;

@@ -11,8 +11,8 @@ use crate::cluster::load::bucket::{Ledger, Level};
 use crate::cluster::load::calls::Load;
 use crate::cluster::load::stage::other_client;
 use crate::cluster::load::subset;
-use crate::common::repositories::Repositories;
-use crate::common::support::{Trades, spread};
+use support::common::{Trades, spread};
+use support::repositories::Repositories;
 
 fn trades(database: &Database) -> Trades {
     Ledger::new("trades", true, &Load::new()).repository(database, Level::Default)

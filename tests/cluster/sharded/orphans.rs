@@ -7,7 +7,7 @@ use mongodb::bson::{Document, doc};
 use super::{cluster, direct, namespace, shard};
 use crate::cluster::load::bucket::{Ledger, Level};
 use crate::cluster::load::calls::Load;
-use crate::common::support::{all, spread};
+use support::common::{all, spread};
 
 const ITEMS: i64 = 95;
 

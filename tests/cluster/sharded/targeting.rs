@@ -11,9 +11,9 @@ use crate::cluster::load::bucket::{Ledger, Level};
 use crate::cluster::load::calls::Load;
 use crate::cluster::load::outlier::Sales;
 use crate::cluster::load::subset;
-use crate::common::support::spread;
-use crate::outlier::support::book;
-use crate::subset::support::review_of;
+use support::common::spread;
+use support::outlier::book;
+use support::subset::review_of;
 
 /// The numbers of shards.
 type Shards = BTreeSet<usize>;

@@ -14,9 +14,9 @@ use super::{cluster, namespace, shard};
 use crate::cluster::load::bucket::{Ledger, Level};
 use crate::cluster::load::calls::Load;
 use crate::cluster::load::outlier::Sales;
-use crate::common::support::spread;
-use crate::outlier::support::book;
-use crate::subset::support::review_of;
+use support::common::spread;
+use support::outlier::book;
+use support::subset::review_of;
 
 const WRITERS: i64 = 64;
 const ROUNDS: i64 = 20;

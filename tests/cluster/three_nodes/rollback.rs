@@ -9,7 +9,7 @@ use mongodb::options::ClientOptions;
 use mongodb::{Client, Database};
 
 use crate::cluster::load::bucket::{Ledger, Level};
-use crate::common::support::{Trade, Trades};
+use support::common::{Trade, Trades};
 
 /// A key that the load does not write.
 const KEY: u32 = 999_999_999;

@@ -8,8 +8,8 @@ use mongodb::bson::{Bson, Document};
 
 use super::model::Outcome::{Left, Values};
 use super::model::{Damage, Model, Stored, calls, insert};
-use crate::bucket::damage::{Named, bucket, bucket_at, named, plant, with, without};
-use crate::common::support::{Repository, confirm_settings, plain, spread};
+use support::bucket::damage::{Named, bucket, bucket_at, named, plant, with, without};
+use support::common::{Repository, confirm_settings, plain, spread};
 
 pub(super) struct Buckets(Named);
 

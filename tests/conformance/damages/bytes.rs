@@ -6,9 +6,9 @@ use mongodb::bson::{Bson, Document, doc};
 
 use super::model::Outcome::{Restored, Values};
 use super::model::{Damage, Model, Stored, calls, update};
-use crate::bucket::bytes::{BOUND, bounded, sized, violations_of};
-use crate::bucket::figures::{Orders, prepared};
-use crate::common::support::{SECOND, all, plain};
+use support::bucket::bytes::{BOUND, bounded, sized, violations_of};
+use support::bucket::figures::{Orders, prepared};
+use support::common::{SECOND, all, plain};
 
 pub(super) struct Buckets(Orders);
 

@@ -6,7 +6,7 @@ use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use super::model::Outcome::{Left, Restored, Values};
 use super::model::{Damage, Model, Stored, calls, delete, insert, update};
-use crate::history::support::{Policies, judge, policies, policy, push, revisions};
+use support::history::{Policies, judge, policies, policy, push, revisions};
 
 pub(super) struct Histories(Policies);
 

@@ -6,7 +6,7 @@ use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use super::model::Outcome::{Left, Restored, Values};
 use super::model::{Damage, Model, Stored, calls, update};
-use crate::history::intervals_support::{END, Prices, at, prices, stored, to};
+use support::history::intervals::{END, Prices, at, prices, stored, to};
 
 pub(super) struct Intervals(Prices);
 

@@ -7,7 +7,8 @@ mod intervals;
 mod model;
 mod outlier;
 mod reference;
-pub(crate) mod subset;
+mod subset;
+mod subset_rebuild;
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -19,8 +20,8 @@ use mongodb::bson::{Bson, Document, doc, serialize_to_bson};
 use serde::Serialize;
 
 use super::each;
-use crate::common::support::{contents, drop_all, until};
 use model::{Damage, Model, Outcome, Stored, damage};
+use support::common::{contents, drop_all, until};
 
 type Check = for<'a> fn(&'a TestDatabase) -> LocalBoxFuture<'a, ()>;
 

@@ -9,8 +9,8 @@ use mongodb::bson::{Bson, Document};
 
 use super::model::Outcome::{Left, Values};
 use super::model::{Damage, Model, Stored, calls, insert};
-use crate::outlier::damage::{extra, flagged, main_of, naive, plant, sound, with, without};
-use crate::outlier::support::{Books, managed, users, violations};
+use support::outlier::damage::{extra, flagged, main_of, naive, plant, sound, with, without};
+use support::outlier::{Books, managed, users, violations};
 
 pub(super) struct Lists(Books);
 

@@ -6,9 +6,10 @@ use mongodb::bson::{Bson, Document, doc};
 
 use super::model::Outcome::{Left, Restored, Values};
 use super::model::{Damage, Model, Stored, calls, delete, update};
-use crate::reference::support::{self, Judged, customer, customers, judge, orders, rename, stored};
+use support::reference;
+use support::reference::{Judged, customer, customers, judge, orders, rename, stored};
 
-pub(super) struct Orders(support::Orders);
+pub(super) struct Orders(reference::Orders);
 
 impl Model for Orders {
     const COLLECTIONS: &'static [Stored] = &[

@@ -6,7 +6,7 @@ use mongodb::bson::{Bson, Document, doc, serialize_to_document};
 
 use super::model::Outcome::{Left, Restored, Values};
 use super::model::{Damage, Model, Stored, calls, damage, delete, insert, update};
-use crate::subset::support::{Products, Review, add_product, day, product, products, review_of, reviews, wrong};
+use support::subset::{Products, Review, add_product, day, product, products, review_of, reviews, wrong};
 
 pub(crate) struct Children(Products);
 

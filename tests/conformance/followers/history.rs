@@ -8,12 +8,13 @@ use mongodb::Database;
 use mongodb::bson::doc;
 
 use super::model::{Follows, How, NAME, follow};
-use crate::history::follow_support::{assert_recorded, push_plainly};
-use crate::history::support::{self, builder, copies, current, items, policies, policy, push};
+use support::history;
+use support::history::follow::{assert_recorded, push_plainly};
+use support::history::{builder, copies, current, items, policies, policy, push};
 
 pub(super) struct Policies;
 
-fn repository(database: &Database) -> support::Policies {
+fn repository(database: &Database) -> history::Policies {
     builder(database).build().unwrap()
 }
 

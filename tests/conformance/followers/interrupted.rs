@@ -8,9 +8,9 @@ use mongodb::bson::{Document, doc};
 
 use super::for_each;
 use super::model::{Case, How, NAME};
-use crate::common::followers::kill_after;
-use crate::common::pace::Pace;
-use crate::common::support::end_transactions;
+use support::common::end_transactions;
+use support::followers::kill_after;
+use support::pace::Pace;
 
 /// All commands of followers.
 const COMMANDS: [&str; 12] = [

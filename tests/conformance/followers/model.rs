@@ -9,7 +9,7 @@ use mongo_patterns_testkit::TestDatabase;
 use mongodb::Database;
 use mongodb::bson::Document;
 
-use crate::common::support::{all, drop_all};
+use support::common::{all, drop_all};
 
 /// The name of each follower.
 pub(super) const NAME: &str = "conformance";

@@ -9,14 +9,13 @@ use mongodb::Database;
 use mongodb::bson::doc;
 
 use super::model::{Follows, How, NAME, follow};
-use crate::reference::follow_support::{all_kinds_in, update_plainly};
-use crate::reference::support::{
-    self, COLLECTIONS, add_customers, customer, customers, findings, order, ready, rename, stored,
-};
+use support::reference;
+use support::reference::follow::{all_kinds_in, update_plainly};
+use support::reference::{COLLECTIONS, add_customers, customer, customers, findings, order, ready, rename, stored};
 
 pub(super) struct Orders;
 
-fn orders(database: &Database) -> support::Orders {
+fn orders(database: &Database) -> reference::Orders {
     all_kinds_in(database).build().unwrap()
 }
 

@@ -7,7 +7,7 @@ use mongodb::options::{DatabaseOptions, ReadConcern, WriteConcern};
 
 use super::for_each;
 use super::model::{Case, How, NAME};
-use crate::common::support::contents;
+use support::common::contents;
 
 const WITHOUT_REPAIR: How = How {
     is_endless: false,

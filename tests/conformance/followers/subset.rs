@@ -7,8 +7,8 @@ use mongo_patterns_testkit::TestDatabase;
 use mongodb::Database;
 
 use super::model::{Follows, How, NAME, follow};
-use crate::subset::follower_support::{assert_right, followed, write_plainly};
-use crate::subset::support::{Products, builder, review_of, reviews};
+use support::subset::follower::{assert_right, followed, write_plainly};
+use support::subset::{Products, builder, review_of, reviews};
 
 const PARENTS: i32 = 3;
 

@@ -9,9 +9,9 @@ use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Document, doc};
 
 use super::model::{Call, Called, Migrates};
-use crate::archive::books::{COLD, HOT, book, books_in, wholes};
-use crate::archive::sales::{archive, archived, builder, current, new, old, sale};
-use crate::archive::{files_support, users};
+use support::archive::books::{COLD, HOT, book, books_in, wholes};
+use support::archive::sales::{archive, archived, builder, current, new, old, sale};
+use support::archive::{files, users};
 
 /// Archives old documents.
 pub(super) struct Run;
@@ -253,15 +253,15 @@ impl Migrates for Empty {
 
 fn in_files(db: &TestDatabase) -> FileArchive<Document> {
     let policy = RetryPolicy::default().with_max_attempts(5);
-    files_support::builder(db).retry(policy).build().unwrap()
+    files::builder(db).retry(policy).build().unwrap()
 }
 
 /// The documents of the files that are a part of the archive, and how many files are not.
 async fn files(db: &TestDatabase) -> Vec<String> {
-    let records = files_support::records(db).await;
-    let others = files_support::listed(db).len().abs_diff(records.len());
+    let records = files::records(db).await;
+    let others = files::listed(db).len().abs_diff(records.len());
     let mut files = vec![format!("{others} other files")];
-    let filed = files_support::filed(db).await;
+    let filed = files::filed(db).await;
     files.extend(filed.iter().map(|document| format!("in files {document:?}")));
     files
 }
@@ -273,7 +273,7 @@ impl Migrates for RunFiles {
 
     fn fill<'a>(&'a self, db: &'a TestDatabase) -> LocalBoxFuture<'a, ()> {
         Box::pin(async move {
-            files_support::archive(db).await;
+            files::archive(db).await;
             let stay = (12..15).map(|id| sale(id, new(0)));
             let documents: Vec<Document> = (0..12).map(|id| sale(id, old(i64::from(id)))).chain(stay).collect();
             current(db).insert_many(documents).await.unwrap();

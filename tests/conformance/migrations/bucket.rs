@@ -6,9 +6,9 @@ use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::model::{Call, Called, Migrates, Selected};
-use crate::bucket::migration::{documents, fill, histories};
-use crate::bucket::migration_skipped::invalid;
-use crate::common::support::{Trade, builder, spread};
+use support::bucket::migration::invalid;
+use support::bucket::migration::{documents, fill, histories};
+use support::common::{Trade, builder, spread};
 
 pub(super) struct FromFlat;
 

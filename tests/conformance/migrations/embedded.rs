@@ -7,8 +7,8 @@ use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{Document, doc};
 
 use super::model::{Call, Called, Migrates, Selected};
-use crate::embedded::migration::{addresses, index_reference};
-use crate::embedded::support::{Patrons, stored};
+use support::embedded::migration::{addresses, index_reference};
+use support::embedded::{Patrons, stored};
 
 /// Children with an id of their own.
 fn patrons(db: &TestDatabase) -> Patrons {

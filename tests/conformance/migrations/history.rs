@@ -6,8 +6,8 @@ use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::Document;
 
 use super::model::{Call, Called, Migrates};
-use crate::history::support::{builder, by_id};
-use crate::history::{by_id_migrate, intervals_support, migrate};
+use support::history::{builder, by_id};
+use support::history::{by_id_migrate, intervals, migrate};
 
 pub(super) struct Existing {
     pub(super) by_id: bool,
@@ -61,16 +61,16 @@ impl Migrates for Intervals {
 
     fn fill<'a>(&'a self, db: &'a TestDatabase) -> LocalBoxFuture<'a, ()> {
         Box::pin(async move {
-            let stored = intervals_support::stored(db);
-            intervals_support::by_the_recipe(&stored, "pants", 9).await;
-            let unchanged = (0..11).map(|item| intervals_support::price(item, 1));
+            let stored = intervals::stored(db);
+            intervals::by_the_recipe(&stored, "pants", 9).await;
+            let unchanged = (0..11).map(|item| intervals::price(item, 1));
             stored.insert_many(unchanged).await.unwrap();
         })
     }
 
     fn call<'a>(&'a self, db: &'a TestDatabase, call: Call<'a>) -> LocalBoxFuture<'a, Result<Called>> {
         Box::pin(async move {
-            let prices = intervals_support::builder(db.database()).build().unwrap();
+            let prices = intervals::builder(db.database()).build().unwrap();
             call.of(prices.migrate_existing()).await
         })
     }

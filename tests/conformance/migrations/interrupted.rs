@@ -7,7 +7,7 @@ use mongodb::bson::Document;
 
 use super::for_each;
 use super::model::Case;
-use crate::common::support::{dropped_commands, end_transactions};
+use support::common::{dropped_commands, end_transactions};
 
 /// `Interrupted`, which the driver does not retry.
 const INTERRUPTED: i32 = 11_601;

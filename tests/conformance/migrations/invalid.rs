@@ -7,7 +7,7 @@ use mongodb::bson::{Document, RawDocumentBuf, doc};
 
 use super::for_each;
 use super::model::{Case, Selected};
-use crate::common::support::{all, integer};
+use support::common::{all, integer};
 
 fn skipping(list: &Collection<RawDocumentBuf>) -> impl Fn() -> MigrateOptions + use<> {
     let list = list.clone();

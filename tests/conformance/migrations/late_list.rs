@@ -7,7 +7,7 @@ use mongo_patterns_core::migration::SkipList;
 use mongo_patterns_testkit::{self as testkit, FailPoint};
 use mongodb::bson::{Document, RawDocumentBuf, doc};
 
-use crate::common::support::{all, dropped_commands};
+use support::common::{all, dropped_commands};
 
 /// A call is dropped while its deletion is on its way, which the server executes after the next call.
 #[tokio::test]

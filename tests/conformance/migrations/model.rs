@@ -7,7 +7,7 @@ use mongo_patterns_core::migration::{MigrateOptions, Migration};
 use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{Bson, Document, doc, serialize_to_document};
 
-use crate::common::support::{contents, drop_all};
+use support::common::{contents, drop_all};
 
 /// One migration of a pattern, and the documents that it migrates.
 pub(super) trait Migrates: Sync {

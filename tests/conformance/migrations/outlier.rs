@@ -6,8 +6,8 @@ use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::model::{Call, Called, Migrates, Selected};
-use crate::common::plans::by_document;
-use crate::outlier::support::{again, sales, users};
+use support::outlier::{again, sales, users};
+use support::plans::by_document;
 
 pub(super) struct Existing;
 

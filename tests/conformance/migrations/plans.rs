@@ -5,7 +5,7 @@ use mongodb::bson::{Bson, Document, RawDocumentBuf};
 
 use super::for_each;
 use super::model::Case;
-use crate::common::plans::essence;
+use support::plans::essence;
 
 #[tokio::test]
 #[ignore = "slow: cargo xtask ci"]

@@ -6,11 +6,11 @@ use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::model::{Call, Called, Migrates, Selected, with_id};
-use crate::reference::migrate_forms::{db_ref, invalid as invalid_forms, of_forms};
-use crate::reference::migrate_refused::{fill, invalid};
-use crate::reference::migrate_support::several;
-use crate::reference::source_key_migrate::{fill_by_key, invalid_by_key, orders_by_key};
-use crate::reference::support::{Orders, builder};
+use support::reference::migrate::several;
+use support::reference::migrate_forms::{db_ref, invalid as invalid_forms, of_forms};
+use support::reference::migrate_refused::{fill, invalid};
+use support::reference::source_key::{fill_by_key, invalid_by_key, orders_by_key};
+use support::reference::{Orders, builder};
 
 fn orders(db: &TestDatabase) -> Orders {
     several(builder(db.database())).build().unwrap()

@@ -6,8 +6,8 @@ use mongo_patterns::{ErrorKind, forget_migration, migrations};
 use mongo_patterns_testkit::{self as testkit, FailPoint};
 use mongodb::bson::{Bson, Document};
 
-use crate::bucket::migration::*;
-use crate::common::support::{all, pause};
+use support::bucket::migration::*;
+use support::common::{all, pause};
 
 #[tokio::test]
 async fn a_chunk_that_the_server_executes_shows_a_running_migration() {

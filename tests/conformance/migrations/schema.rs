@@ -6,7 +6,7 @@ use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{Document, doc};
 
 use super::model::{Call, Called, Migrates};
-use crate::schema::contacts::{mixed, stored, typed, v1};
+use support::schema::contacts::{mixed, stored, typed, v1};
 
 /// Typed steps and steps on the server, in turns.
 pub(super) struct Versions;

@@ -7,9 +7,9 @@ use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{Document, doc};
 
 use super::model::{Call, Called, Migrates, Selected};
-use crate::subset::migration::{fill, unmigrated};
-use crate::subset::migration_skipped::invalid;
-use crate::subset::support::{Products, Review, builder_of, product, review_of};
+use support::subset::migration::invalid;
+use support::subset::migration::{fill, unmigrated};
+use support::subset::{Products, Review, builder_of, product, review_of};
 
 pub(super) struct FromEmbedded;
 

@@ -7,7 +7,7 @@ use mongodb::ClientSession;
 use mongodb::bson::doc;
 
 use super::model::Calls;
-use crate::common::support::{Trade, Trades, at, builder, ready, spread};
+use support::common::{Trade, Trades, at, builder, ready, spread};
 
 struct Buckets(Trades);
 
@@ -85,7 +85,7 @@ impl Calls for Buckets {
     fn added<'a>(&'a self, db: &'a TestDatabase) -> LocalBoxFuture<'a, Vec<i64>> {
         Box::pin(async move {
             let mut numbers = Vec::new();
-            for bucket in crate::common::support::all(&db.plain_collection("trades")).await {
+            for bucket in support::common::all(&db.plain_collection("trades")).await {
                 if bucket.get_i32("customerId").is_ok_and(|key| key == 3) {
                     let items = bucket.get_array("history").unwrap().iter();
                     numbers.extend(items.map(|item| item.as_document().unwrap().get_i64("n").unwrap()));

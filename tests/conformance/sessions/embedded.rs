@@ -7,7 +7,7 @@ use mongodb::ClientSession;
 use mongodb::bson::doc;
 
 use super::model::Calls;
-use crate::embedded::support::{Patrons, address, builder, ids, patron};
+use support::embedded::{Patrons, address, builder, ids, patron};
 
 struct Children(Patrons);
 

@@ -7,7 +7,7 @@ use mongodb::ClientSession;
 use mongodb::bson::{DateTime, doc};
 
 use super::model::Calls;
-use crate::history::support::{Policies, copies, current, items, policies, policy, push};
+use support::history::{Policies, copies, current, items, policies, policy, push};
 
 struct Histories(Policies);
 

@@ -7,7 +7,7 @@ use mongodb::ClientSession;
 use mongodb::bson::DateTime;
 
 use super::model::Calls;
-use crate::history::intervals_support::{Prices, at, judge, price, prices, to};
+use support::history::intervals::{Prices, at, judge, price, prices, to};
 
 struct Intervals(Prices);
 

@@ -20,7 +20,7 @@ use mongodb::error::TRANSIENT_TRANSACTION_ERROR;
 use model::Calls;
 
 use super::each;
-use crate::common::support::contents;
+use support::common::contents;
 
 /// Stores the first documents, and returns the calls of a repository that has checked its indexes.
 type Begin = for<'a> fn(&'a TestDatabase) -> LocalBoxFuture<'a, Box<dyn Calls>>;

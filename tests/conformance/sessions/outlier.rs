@@ -6,7 +6,7 @@ use mongo_patterns_testkit::TestDatabase;
 use mongodb::ClientSession;
 
 use super::model::Calls;
-use crate::outlier::support::{Books, book, builder, ready, sorted, users};
+use support::outlier::{Books, book, builder, ready, sorted, users};
 
 struct Lists(Books);
 

@@ -8,7 +8,7 @@ use mongodb::ClientSession;
 use mongodb::bson::{Bson, doc};
 
 use super::model::Calls;
-use crate::reference::support::{Orders, add_customers, check_indexes, customers, number, order, orders, rename};
+use support::reference::{Orders, add_customers, check_indexes, customers, number, order, orders, rename};
 
 struct References(Orders);
 

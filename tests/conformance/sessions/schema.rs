@@ -8,7 +8,7 @@ use mongodb::ClientSession;
 use mongodb::bson::{Document, doc};
 
 use super::model::Calls;
-use crate::schema::contacts::{one, stored, typed, v1};
+use support::schema::contacts::{one, stored, typed, v1};
 
 struct Contacts(SchemaRepository<Document>);
 

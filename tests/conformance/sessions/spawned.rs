@@ -4,9 +4,9 @@ use mongo_patterns::mongodb::error::Result;
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::Document;
 
-use crate::common::support::{all, spread, trades};
-use crate::subset::support::*;
-use crate::{embedded::support as embedded_support, outlier::support as outlier_support};
+use support::common::{all, spread, trades};
+use support::subset::*;
+use support::{embedded as embedded_support, outlier as outlier_support};
 
 #[tokio::test]
 async fn a_transaction_over_all_patterns_is_spawned() {

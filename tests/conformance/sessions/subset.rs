@@ -7,8 +7,8 @@ use mongodb::ClientSession;
 use mongodb::bson::doc;
 
 use super::model::Calls;
-use crate::common::support::all;
-use crate::subset::support::{Products, add_product, products, review, review_of, reviews};
+use support::common::all;
+use support::subset::{Products, add_product, products, review, review_of, reviews};
 
 struct Subsets(Products);
 

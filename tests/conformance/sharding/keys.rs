@@ -9,10 +9,10 @@ use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::options::ClientOptions;
 use mongodb::{Client, Database};
 
-use crate::common::repositories::Repositories;
-use crate::common::standalone::{standalone, standalone_with};
-use crate::common::support::{SECOND, at};
-use crate::outlier::support::Book;
+use support::common::{SECOND, at};
+use support::outlier::Book;
+use support::repositories::Repositories;
+use support::standalone::{standalone, standalone_with};
 
 fn all_keys(choices: &[ShardKeyChoice]) -> Vec<(String, Vec<Document>)> {
     let keys = |choice: &ShardKeyChoice| (choice.namespace.coll.clone(), choice.keys().cloned().collect());

@@ -10,10 +10,11 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::Collection;
 use mongodb::bson::{DateTime, Document, RawDocumentBuf, doc};
 
-use crate::common::router::Router;
-use crate::common::support::all;
-use crate::reference::support::{self as orders, rename};
-use crate::{history, subset};
+use support::common::all;
+use support::reference as orders;
+use support::reference::rename;
+use support::router::Router;
+use support::{history, subset};
 
 /// Returns how many updates of many documents were sent since the last call.
 fn updates_of_many(router: &Router) -> usize {
@@ -80,9 +81,9 @@ async fn the_copies_of_a_source_are_current_when_its_update_returns() {
 async fn an_update_that_is_never_complete_ends_as_contention() {
     testkit::run(async |db| {
         let router = Router::seen_by_the_driver(db).await;
-        let policies = history::support::policy(1);
-        history::support::current(db).insert_one(policies).await.unwrap();
-        let repository = history::support::builder(&router.database()).build().unwrap();
+        let policies = history::policy(1);
+        history::current(db).insert_one(policies).await.unwrap();
+        let repository = history::builder(&router.database()).build().unwrap();
         lose(&router, usize::MAX);
         let error = repository.migrate_existing().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Contention, "{error}");
@@ -101,16 +102,13 @@ async fn every_document_is_migrated_and_every_subset_and_figure_rebuilt() {
         let router = Router::seen_by_the_driver(db).await;
         let database = router.database();
 
-        let policies = |ids: std::ops::RangeInclusive<i32>| ids.map(history::support::policy).collect::<Vec<_>>();
-        history::support::current(db)
-            .insert_many(policies(1..=5))
-            .await
-            .unwrap();
-        let repository = history::support::builder(&database).build().unwrap();
+        let policies = |ids: std::ops::RangeInclusive<i32>| ids.map(history::policy).collect::<Vec<_>>();
+        history::current(db).insert_many(policies(1..=5)).await.unwrap();
+        let repository = history::builder(&database).build().unwrap();
         lose(&router, 2);
         let migrated = repository.migrate_existing().await.unwrap();
         assert_eq!(migrated.numbered, 5);
-        assert_eq!(history::support::findings(&repository).await, []);
+        assert_eq!(history::findings(&repository).await, []);
 
         let trades = |with_sum: bool| {
             let builder = BucketRepository::<u32, Document>::builder(database.collection::<Document>("trades"));
@@ -130,17 +128,15 @@ async fn every_document_is_migrated_and_every_subset_and_figure_rebuilt() {
         }
         assert_eq!(summed.verify().stream().try_collect::<Vec<_>>().await.unwrap().len(), 0);
 
-        let products = subset::support::builder::<Document, Document>(&database)
-            .build()
-            .unwrap();
+        let products = subset::builder::<Document, Document>(&database).build().unwrap();
         products.ensure_indexes().await.unwrap();
         let review = doc! { "review_id": 1, "published_date": DateTime::from_millis(0) };
         let unmanaged = (1..=3).map(|id| doc! { "_id": id, "reviews": [&review] });
-        subset::support::product(db).insert_many(unmanaged).await.unwrap();
+        subset::product(db).insert_many(unmanaged).await.unwrap();
         lose(&router, 2);
         products.rebuild_all().discard_embedded().await.unwrap();
         let empty = |product: &Document| product.get_array("reviews").unwrap().is_empty();
-        assert!(all(&subset::support::product(db)).await.iter().all(empty));
+        assert!(all(&subset::product(db)).await.iter().all(empty));
     })
     .await;
 }

@@ -7,10 +7,10 @@ use mongodb::IndexModel;
 use mongodb::bson::{Document, doc};
 use mongodb::options::IndexOptions;
 
-use crate::common::repositories::Repositories;
-use crate::common::router::Router;
 use crate::conformance::sharding::router::contents;
-use crate::reference::support::builder as orders;
+use support::reference::builder as orders;
+use support::repositories::Repositories;
+use support::router::Router;
 
 /// An index with the name of one that the call creates, and other fields.
 #[tokio::test]

@@ -8,9 +8,9 @@ use mongodb::IndexModel;
 use mongodb::bson::{Document, doc};
 use mongodb::options::IndexOptions;
 
-use crate::common::repositories::Repositories;
-use crate::common::router::Router;
-use crate::common::support::{Trade, all, spread};
+use support::common::{Trade, all, spread};
+use support::repositories::Repositories;
+use support::router::Router;
 
 /// Returns the commands without the name of the database, which some have.
 fn without_database<'a>(db: &TestDatabase, sent: &'a [String]) -> Vec<&'a str> {

@@ -7,7 +7,7 @@ use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::model::{Values, set, with};
-use crate::common::support::{SECOND, at};
+use support::common::{SECOND, at};
 
 pub(super) struct Items(BucketRepository<String, Document>);
 

@@ -5,7 +5,7 @@ use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::model::{Values, of_array, set, with};
-use crate::embedded::support::{Patrons, builder, patron, plant};
+use support::embedded::{Patrons, builder, patron, plant};
 
 pub(super) struct Children(Patrons);
 

@@ -4,7 +4,7 @@ use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use super::model::{Values, set, with};
-use crate::history::support::{Policies, findings, policies};
+use support::history::{Policies, findings, policies};
 
 pub(super) struct Histories(Policies);
 

@@ -4,7 +4,7 @@ use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use super::model::{Values, set, with};
-use crate::history::intervals_support::{Prices, findings, prices};
+use support::history::intervals::{Prices, findings, prices};
 
 pub(super) struct Intervals(Prices);
 

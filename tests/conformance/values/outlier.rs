@@ -6,7 +6,7 @@ use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::model::{Values, set, with};
-use crate::outlier::support::{builder, findings, ready};
+use support::outlier::{builder, findings, ready};
 
 pub(super) struct Lists(OutlierRepository<Document, Document>);
 

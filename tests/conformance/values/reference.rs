@@ -5,10 +5,11 @@ use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::model::{Values, with};
-use crate::reference::support::{self, customers, findings, orders};
+use support::reference;
+use support::reference::{customers, findings, orders};
 
 pub(super) struct Orders {
-    orders: support::Orders,
+    orders: reference::Orders,
     customers: Collection<Document>,
 }
 

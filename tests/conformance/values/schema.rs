@@ -7,7 +7,7 @@ use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::model::{Values, set, with};
-use crate::schema::contacts::typed;
+use support::schema::contacts::typed;
 
 pub(super) struct Contacts(SchemaRepository<Document>);
 

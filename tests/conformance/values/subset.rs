@@ -7,7 +7,7 @@ use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::model::{Values, of_array, set, with};
-use crate::subset::support::{add_product, builder, day, product, ready};
+use support::subset::{add_product, builder, day, product, ready};
 
 pub(super) struct Children {
     products: SubsetRepository<Document, Document>,

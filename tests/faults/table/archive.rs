@@ -9,8 +9,8 @@ use mongodb::bson::{Document, doc};
 
 use super::operation::Promise::{Atomic, Reads, Steps};
 use super::operation::{Model, Of, Operation, indexes, retry_policy, serialized, text};
-use crate::archive::sales::{AGE, new, old, sale};
-use crate::common::support::all;
+use support::archive::sales::{AGE, new, old, sale};
+use support::common::all;
 
 /// The sales 1 to 4 are old, 5 is new, and 6 to 9 are archived, in this cluster or as in another one.
 pub(super) struct Sales<const ELSEWHERE: bool> {

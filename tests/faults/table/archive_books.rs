@@ -9,8 +9,8 @@ use mongodb::{Collection, Database};
 use super::archive::complete;
 use super::operation::Promise::{Atomic, Reads, Steps};
 use super::operation::{Model, Of, Operation, UNREAD, documents, retry_policy, serialized, text};
-use crate::archive::books::{COLD, HOT, book, books_in, wholes};
-use crate::archive::sales::{AGE, old};
+use support::archive::books::{COLD, HOT, book, books_in, wholes};
+use support::archive::sales::{AGE, old};
 
 /// The books 1 to 3 are current, 6 to 8 are archived, and all but 1 and 6 have overflow documents.
 pub(super) struct Books<const ELSEWHERE: bool> {

@@ -10,7 +10,7 @@ use mongodb::bson::{Bson, Document, doc};
 
 use super::operation::Promise::{Atomic, Prefix, PrefixOnce, Reads, Steps};
 use super::operation::{Model, Of, Operation, indexes, retry_policy, serialized, text};
-use crate::common::support::{SECOND, Trade, Trades, all, at, integer, spread};
+use support::common::{SECOND, Trade, Trades, all, at, integer, spread};
 
 pub(super) const PAGE: usize = 3;
 

@@ -9,8 +9,8 @@ use mongodb::bson::{Document, doc};
 use super::bucket::{PAGE, bucket, builder, changes_of_items, found, inspect, read, repair};
 use super::operation::Promise::{Atomic, Prefix, Steps};
 use super::operation::{Model, Of, Operation, indexes, text};
-use crate::bucket::bytes::violations_of;
-use crate::common::support::{SECOND, Trade, Trades, all, at, spread};
+use support::bucket::bytes::violations_of;
+use support::common::{SECOND, Trade, Trades, all, at, spread};
 
 /// Three trades of 30 bytes fit, and a fourth does not.
 const BOUND: u32 = 100;

@@ -8,7 +8,7 @@ use mongodb::bson::{Bson, Document, doc};
 use super::bucket::{PAGE, bucket, builder, changes_of_items, found, inspect, read, repair};
 use super::operation::Promise::{Atomic, Prefix, Reads, Steps};
 use super::operation::{Model, Of, Operation, text};
-use crate::common::support::{SECOND, Trade, Trades, all, at, spread};
+use support::common::{SECOND, Trade, Trades, all, at, spread};
 
 /// Key 1 has two full pages and an open one, key 2 has one full page.
 pub(super) struct Figured {

@@ -9,7 +9,7 @@ use mongodb::{Collection, IndexModel};
 use super::bucket::{bucket, builder, fact, found, inspect, read, trade};
 use super::operation::Promise::{Reads, Steps};
 use super::operation::{Model, Of, Operation, UNREAD, documents, indexes, text};
-use crate::common::support::{SECOND, Trade, Trades, all};
+use support::common::{SECOND, Trade, Trades, all};
 
 /// A flat collection of two keys, and buckets of others.
 pub(super) struct Migrations {

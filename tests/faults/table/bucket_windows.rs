@@ -11,7 +11,7 @@ use mongodb::bson::{DateTime, Document, doc};
 use super::bucket::{PAGE, bucket, builder, found, inspect, read, repair};
 use super::operation::Promise::{Atomic, Prefix, Reads, Steps};
 use super::operation::{Model, Of, Operation, text};
-use crate::common::support::{SECOND, Trade, Trades, all, at, spread};
+use support::common::{SECOND, Trade, Trades, all, at, spread};
 
 /// Key 1 has a full and an open bucket in one window, and an open one in the next, key 2 has one full bucket.
 pub(super) struct Windowed {

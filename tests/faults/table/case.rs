@@ -17,7 +17,7 @@ use mongodb::bson::Bson;
 
 use super::fault::Fault;
 use super::operation::{Model, Of, Operation, Promise, UNREAD, empty};
-use crate::common::support::{dropped_commands, end_transactions, quiet};
+use support::common::{dropped_commands, end_transactions, quiet};
 
 /// When a lease is renewed at the earliest: after a third of the time for which the operations take one.
 const RENEWED: Duration = Duration::from_millis(600);

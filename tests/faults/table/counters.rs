@@ -8,7 +8,7 @@ use mongodb::bson::{Document, doc};
 
 use super::operation::Promise::{Atomic, Steps};
 use super::operation::{Model, Of, Operation, UNREAD, retry_policy, text};
-use crate::common::support::all;
+use support::common::all;
 
 /// The articles 1 and 2 are there, and 3 is not.
 pub(super) struct Articles {

@@ -14,7 +14,7 @@ use mongodb::bson::{Bson, Document, doc};
 
 use super::case::{Case, Undisturbed};
 use super::operation::{Model, Promise};
-use crate::common::support::{dropped_commands, pause, quiet};
+use support::common::{dropped_commands, pause, quiet};
 
 /// When the future is dropped.
 #[derive(Clone, Copy, Debug)]

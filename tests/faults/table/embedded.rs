@@ -9,8 +9,8 @@ use mongodb::{Collection, IndexModel};
 
 use super::operation::Promise::{Atomic, PrefixOnce, Reads, Steps};
 use super::operation::{Model, Of, Operation, UNREAD, documents, retry_policy, serialized, text};
-use crate::common::support::all;
-use crate::embedded::support::{Patrons, address, patron};
+use support::common::all;
+use support::embedded::{Patrons, address, patron};
 
 /// A patron with three of at most five addresses, and one without any.
 pub(super) struct Library {

@@ -11,10 +11,10 @@ use mongodb::bson::{Document, doc};
 use super::archive::complete;
 use super::operation::Promise::{Atomic, Reads, Steps};
 use super::operation::{Model, Of, Operation, indexes, retry_policy, serialized, text};
-use crate::archive::files_support::{content_of, create_directory, directory_of, name_of, names_in, records_in};
-use crate::archive::sales::{AGE, new, old, sale};
-use crate::common::support::all;
 use mongo_patterns::ErrorKind::NotFound;
+use support::archive::files::{content_of, create_directory, directory_of, name_of, names_in, records_in};
+use support::archive::sales::{AGE, new, old, sale};
+use support::common::all;
 
 /// The sales 1 to 4 are old, 5 is new, and 6 to 9 are in two files.
 pub(super) struct Sales {

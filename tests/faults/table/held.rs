@@ -13,8 +13,8 @@ use mongodb::bson::{Bson, Document, doc};
 
 use super::case::{Case, Undisturbed};
 use super::operation::{Model, Promise};
-use crate::embedded::support::Patrons;
-use crate::lanes::support::{connections, current_operations, ends};
+use support::embedded::Patrons;
+use support::lanes::{connections, current_operations, ends};
 
 /// How many calls are dropped, one after another. Of an operation that is not safe to retry, one is: a call that does not wait
 /// for the holder takes effect.

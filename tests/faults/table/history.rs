@@ -9,7 +9,7 @@ use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use super::operation::Promise::{Atomic, PrefixOnce, Reads, Steps};
 use super::operation::{Model, Of, Operation, documents, indexes, retry_policy, serialized, text};
-use crate::history::support::{Policies, builder, number, policy, policy_by_id, push};
+use support::history::{Policies, builder, number, policy, policy_by_id, push};
 
 /// The current policies and their revisions, of which the id is a field or the `_id`.
 pub(super) struct Office<const BY_ID: bool = false> {

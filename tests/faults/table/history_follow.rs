@@ -7,7 +7,7 @@ use mongodb::bson::doc;
 use super::history::Office;
 use super::operation::Promise::Steps;
 use super::operation::{Model, Of, Operation, text};
-use crate::history::support::push;
+use support::history::push;
 
 const FOLLOWER: &str = "policies";
 

@@ -6,7 +6,7 @@ use mongodb::bson::{DateTime, Document, doc};
 use super::history::stored_fact;
 use super::operation::Promise::{Reads, Steps};
 use super::operation::{Model, Of, Operation, documents, indexes, retry_policy, text};
-use crate::history::support::{Policies, builder, policy};
+use support::history::{Policies, builder, policy};
 
 /// The collections of the manual's recipe, with a revision that is stored twice, and a policy without a history.
 pub(super) struct Migrations {

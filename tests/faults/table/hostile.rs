@@ -22,7 +22,7 @@ use super::case::Case;
 use super::operation::{Model, Operation, Promise};
 use super::read_only::CATALOG;
 use crate::cluster::users::stored;
-use crate::common::support::{STUCK, all, drop_all};
+use support::common::{STUCK, all, drop_all};
 
 /// A part of each value that is stored here.
 const VALUE: &str = "changed by another";

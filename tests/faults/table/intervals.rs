@@ -9,8 +9,8 @@ use mongodb::bson::{DateTime, Document, doc};
 use super::operation::Promise::{Atomic, PrefixOnce, Reads, Steps};
 use super::operation::{Model, Of, Operation, indexes, retry_policy, serialized, text};
 use super::sessions::{IN, operation, transaction};
-use crate::common::support::all;
-use crate::history::intervals_support::{Prices, at, builder, by_the_recipe, price, to};
+use support::common::all;
+use support::history::intervals::{Prices, at, builder, by_the_recipe, price, to};
 
 pub(super) struct Shop {
     stored: Collection<Document>,

@@ -6,8 +6,8 @@ use mongodb::bson::Document;
 
 use super::operation::Promise::{Reads, Steps};
 use super::operation::{Model, Of, Operation, text};
-use crate::common::support::all;
 use crate::conformance::items::*;
+use support::common::all;
 
 macro_rules! model {
     ($name:ident, $pattern:literal, $repository:literal, $collections:expr, $build:ident, $fill:ident) => {

@@ -8,7 +8,7 @@ use mongodb::bson::{self, Document, doc};
 use mongodb::{Collection, Database};
 use serde::Serialize;
 
-use crate::common::support::all;
+use support::common::all;
 
 /// The documents of a pattern, and their readers. One value is a process with a repository of its own.
 pub(super) trait Model: Sized {

@@ -11,8 +11,8 @@ use mongodb::bson::{Document, doc};
 
 use super::operation::Promise::{Atomic, PrefixOnce, Reads, Steps};
 use super::operation::{Model, Of, Operation, documents, indexes, retry_policy, serialized, text};
-use crate::outlier::damage::{extra, flagged, main_of};
-use crate::outlier::support::{Books, book, users};
+use support::outlier::damage::{extra, flagged, main_of};
+use support::outlier::{Books, book, users};
 
 const THRESHOLD: usize = 3;
 const CAP: usize = 4;

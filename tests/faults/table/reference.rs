@@ -11,7 +11,7 @@ use mongodb::bson::{Document, doc};
 
 use super::operation::Promise::{Atomic, Reads, Steps};
 use super::operation::{Model, Of, Operation, UNREAD, documents, indexes, retry_policy, text};
-use crate::reference::support::{Orders, builder, customer, number, order, rename};
+use support::reference::{Orders, builder, customer, number, order, rename};
 
 /// Orders 1 and 2 refer to source 1, order 2 also has the products 1 and 2, and order 3 refers to nothing. Source 4 is not
 /// referred to.

@@ -8,7 +8,7 @@ use mongodb::bson::doc;
 use super::operation::Promise::Steps;
 use super::operation::{Model, Of, Operation, text};
 use super::reference::Sales;
-use crate::reference::support::{customer, rename};
+use support::reference::{customer, rename};
 
 const FOLLOWER: &str = "orders";
 

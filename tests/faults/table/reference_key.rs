@@ -11,7 +11,7 @@ use mongodb::bson::{Bson, Document, doc};
 
 use super::operation::Promise::{Atomic, Steps};
 use super::operation::{Model, Of, Operation, UNREAD, documents, retry_policy, text};
-use crate::reference::support::{Orders, number};
+use support::reference::{Orders, number};
 
 /// Posts 1 and 2 are by person 1, and post 3 has no author.
 pub(super) struct Posts {

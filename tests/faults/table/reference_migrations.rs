@@ -7,8 +7,8 @@ use mongodb::bson::{Bson, Document, doc};
 
 use super::operation::Promise::{Reads, Steps};
 use super::operation::{Model, Of, Operation, UNREAD, documents, retry_policy, text};
-use crate::reference::migrate_support::several;
-use crate::reference::support::{Orders, builder, customer};
+use support::reference::migrate::several;
+use support::reference::{Orders, builder, customer};
 
 /// Orders of customers 1 and 2, in one of the two forms.
 pub(super) struct Migrations {

@@ -237,8 +237,8 @@ fn a_filter_targets_the_shards_of_its_bounds() {
 /// The settings of calls by which they concern one key or document: the table of the operations has the calls only.
 #[tokio::test]
 async fn a_call_that_is_restricted_to_one_key_reaches_its_shards() {
-    use crate::common::support::{builder, plain, ready, spread};
     use futures::TryStreamExt;
+    use support::common::{builder, plain, ready, spread};
     mongo_patterns_testkit::run(async |db| {
         let routes = || -> Vec<Route> {
             let commands = db.recorder().commands();
@@ -248,7 +248,7 @@ async fn a_call_that_is_restricted_to_one_key_reaches_its_shards() {
             let routes = routes.filter(|(collection, _)| collection != "mongo_patterns");
             routes.map(|(_, route)| route).collect()
         };
-        let books = crate::outlier::support::books(db).await;
+        let books = support::outlier::books(db).await;
         let trades = ready(db, builder(db).item_id_field("n")).await;
         let batch: Vec<_> = (0..1200).map(spread).collect();
         trades.append_many(&123, &batch).await.unwrap();
@@ -287,7 +287,7 @@ async fn a_call_that_is_restricted_to_one_key_reaches_its_shards() {
         // Scan, read, delete, insert, check.
         assert_eq!(repair, [Route::Listed, Route::All, Route::One, Route::One, Route::All]);
 
-        books.insert(&crate::outlier::support::book(2, 60)).await.unwrap();
+        books.insert(&support::outlier::book(2, 60)).await.unwrap();
         db.recorder().clear();
         let found: Vec<_> = books.verify().document(2).stream().try_collect().await.unwrap();
         assert!(found.is_empty());

@@ -9,7 +9,7 @@ use mongodb::bson::{Document, doc};
 
 use super::operation::Promise::{Atomic, PrefixOnce, Reads, Steps};
 use super::operation::{Model, Of, Operation, UNREAD, indexes, retry_policy, serialized, text};
-use crate::common::support::all;
+use support::common::all;
 
 /// The contact 1 has the newest version, and the others have older ones.
 pub(super) struct Contacts {

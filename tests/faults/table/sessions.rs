@@ -13,11 +13,11 @@ use mongodb::{Client, ClientSession};
 use super::operation::Promise::{self, Atomic, PrefixOnce, Reads};
 use super::operation::{Operation, text};
 use super::{bucket, embedded, history, outlier, subset};
-use crate::common::support::{SECOND, Trade, at, spread};
-use crate::embedded::support::{address, patron};
-use crate::history::support::{policy, push};
-use crate::outlier::support::{book, users};
-use crate::subset::support::{day, review_of};
+use support::common::{SECOND, Trade, at, spread};
+use support::embedded::{address, patron};
+use support::history::{policy, push};
+use support::outlier::{book, users};
+use support::subset::{day, review_of};
 
 /// Runs the transaction once. The caller could retry it, as each case does.
 pub(super) async fn transaction<T: Debug>(

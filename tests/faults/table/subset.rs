@@ -10,7 +10,7 @@ use super::operation::Promise::{Atomic, Reads, Steps};
 use super::operation::{Model, Of, Operation, documents, indexes, retry_policy, serialized, text};
 use super::subset_computed::{self, are_figures_correct, has_figures};
 use super::subset_several::{self, has_oldest, is_oldest_correct};
-use crate::subset::support::{Products, Review, builder_of, day, newest, review_of, truth};
+use support::subset::{Products, Review, builder_of, day, newest, review_of, truth};
 
 const SIZE: usize = 2;
 
@@ -28,7 +28,7 @@ pub(super) struct Shop {
 pub(super) fn of_size(
     of: Of<'_>,
     size: u32,
-) -> mongo_patterns::subset::SubsetRepositoryBuilder<crate::subset::support::Product, Review> {
+) -> mongo_patterns::subset::SubsetRepositoryBuilder<support::subset::Product, Review> {
     builder_of(of.database, newest().size(size)).retry(retry_policy())
 }
 

@@ -8,7 +8,7 @@ use mongodb::bson::{Bson, Document, doc};
 use super::operation::Promise::{Reads, Steps};
 use super::operation::{Model, Of, Operation, UNREAD, documents, text};
 use super::subset::{fact, found, inspect, of_size, plant};
-use crate::subset::support::{Products, day};
+use support::subset::{Products, day};
 
 const SIZE: usize = 2;
 const FOLLOWER: &str = "reviews";

@@ -7,7 +7,7 @@ use mongodb::bson::{Bson, Document, doc};
 use super::operation::Promise::{Atomic, Steps};
 use super::operation::{Operation, text};
 use super::subset::{EXISTS, Shop};
-use crate::subset::support::{Product, Products, Review, day, review_of};
+use support::subset::{Product, Products, Review, day, review_of};
 
 const WITH: &str = "in a transaction, with two subsets";
 

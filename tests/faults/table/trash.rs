@@ -7,9 +7,9 @@ use mongodb::bson::Document;
 
 use super::operation::Promise::{Atomic, Reads, Steps};
 use super::operation::{Model, Of, Operation, indexes, retry_policy, text};
-use crate::archive::sales::old;
-use crate::archive::users::{MONTH, entry, user};
-use crate::common::support::all;
+use support::archive::sales::old;
+use support::archive::users::{MONTH, entry, user};
+use support::common::all;
 
 /// The users 1 to 4 are there, and 6 to 9 are deleted.
 pub(super) struct Users {

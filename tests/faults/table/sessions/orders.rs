@@ -7,7 +7,7 @@ use super::{IN, operation, transaction};
 use crate::faults::table::operation::Operation;
 use crate::faults::table::operation::Promise::{Atomic, Reads};
 use crate::faults::table::reference;
-use crate::reference::support::{order, rename};
+use support::reference::{order, rename};
 
 pub(in crate::faults::table) fn of_orders() -> Vec<Operation<reference::Sales>> {
     type M = reference::Sales;
