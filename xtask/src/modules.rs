@@ -59,8 +59,8 @@ const SENDING: [&str; 26] = [
     "watch",
 ];
 /// Cycles that are accepted, each by the root and its modules. The models of the protocols have one type for a state with its
-/// calls, which a call changes; the operations of the fault table of a pattern include those in a session.
-const KNOWN: [(&str, &str); 6] = [
+/// calls, which a call changes.
+const KNOWN: [(&str, &str); 5] = [
     (
         "crates/protocols/src/lib.rs",
         "bucket, bucket::append, bucket::delete, bucket::properties, bucket::remove",
@@ -77,10 +77,6 @@ const KNOWN: [(&str, &str); 6] = [
     (
         "crates/protocols/src/lib.rs",
         "subset, subset::delete_parent, subset::rebuild_all, subset::write, subset::write::state",
-    ),
-    (
-        "tests/promises.rs",
-        "faults::table::bucket, faults::table::embedded, faults::table::history, faults::table::outlier, faults::table::reference, faults::table::sessions, faults::table::sessions::orders, faults::table::shard_keys, faults::table::subset, faults::table::subset_computed, faults::table::subset_several",
     ),
 ];
 /// The most lines of a file.

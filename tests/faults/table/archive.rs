@@ -8,7 +8,7 @@ use mongodb::Collection;
 use mongodb::bson::{Document, doc};
 
 use super::operation::Promise::{Atomic, Reads, Steps};
-use super::operation::{Model, Of, Operation, indexes, retry_policy, serialized, text};
+use super::operation::{Model, Of, Operation, Operations, indexes, retry_policy, serialized, text};
 use support::archive::sales::{AGE, new, old, sale};
 use support::common::all;
 
@@ -106,7 +106,9 @@ impl<const ELSEWHERE: bool> Model for Sales<ELSEWHERE> {
             self.archive.restore_many(doc! { "_id": 0 }).await.unwrap();
         }
     }
+}
 
+impl<const ELSEWHERE: bool> Operations for Sales<ELSEWHERE> {
     fn operations() -> Vec<Operation<Self>> {
         let mut operations = moves();
         if !ELSEWHERE {

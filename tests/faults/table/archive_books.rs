@@ -8,7 +8,7 @@ use mongodb::{Collection, Database};
 
 use super::archive::complete;
 use super::operation::Promise::{Atomic, Reads, Steps};
-use super::operation::{Model, Of, Operation, UNREAD, documents, retry_policy, serialized, text};
+use super::operation::{Model, Of, Operation, Operations, UNREAD, documents, retry_policy, serialized, text};
 use support::archive::books::{COLD, HOT, book, books_in, wholes};
 use support::archive::sales::{AGE, old};
 
@@ -129,7 +129,9 @@ impl<const ELSEWHERE: bool> Model for Books<ELSEWHERE> {
             self.archive.restore_many(doc! { "_id": 0 }).await.unwrap();
         }
     }
+}
 
+impl<const ELSEWHERE: bool> Operations for Books<ELSEWHERE> {
     fn operations() -> Vec<Operation<Self>> {
         let case = if ELSEWHERE {
             "related, another cluster"

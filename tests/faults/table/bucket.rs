@@ -211,16 +211,14 @@ impl Model for Histories {
     async fn repair(&self) {
         repair(&self.with_ids).await;
     }
+}
 
-    fn operations() -> Vec<Operation<Self>> {
-        let mut operations = appends();
-        operations.extend(single_items());
-        operations.extend(upkeep());
-        operations.extend(reads());
-        operations.extend(super::sessions::of_buckets());
-        operations.extend(super::shard_keys::of_buckets());
-        operations
-    }
+pub(super) fn operations() -> Vec<Operation<Histories>> {
+    let mut operations = appends();
+    operations.extend(single_items());
+    operations.extend(upkeep());
+    operations.extend(reads());
+    operations
 }
 
 fn appends() -> Vec<Operation<Histories>> {

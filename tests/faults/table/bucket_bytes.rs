@@ -8,7 +8,7 @@ use mongodb::bson::{Document, doc};
 
 use super::bucket::{PAGE, bucket, builder, changes_of_items, found, inspect, read, repair};
 use super::operation::Promise::{Atomic, Prefix, Steps};
-use super::operation::{Model, Of, Operation, indexes, text};
+use super::operation::{Model, Of, Operation, Operations, indexes, text};
 use support::bucket::bytes::violations_of;
 use support::common::{SECOND, Trade, Trades, all, at, spread};
 
@@ -87,7 +87,9 @@ impl Model for Bounded {
     async fn repair(&self) {
         repair(&self.trades).await;
     }
+}
 
+impl Operations for Bounded {
     fn operations() -> Vec<Operation<Self>> {
         let mut operations = vec![
             Operation::<Self>::new(Atomic, "BucketRepository::append", "that closes a bucket", |m| {
@@ -171,7 +173,9 @@ impl Model for Unbounded {
     }
 
     async fn repair(&self) {}
+}
 
+impl Operations for Unbounded {
     fn operations() -> Vec<Operation<Self>> {
         vec![Operation::<Self>::new(
             Steps,

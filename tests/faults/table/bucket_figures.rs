@@ -7,7 +7,7 @@ use mongodb::bson::{Bson, Document, doc};
 
 use super::bucket::{PAGE, bucket, builder, changes_of_items, found, inspect, read, repair};
 use super::operation::Promise::{Atomic, Prefix, Reads, Steps};
-use super::operation::{Model, Of, Operation, text};
+use super::operation::{Model, Of, Operation, Operations, text};
 use support::common::{SECOND, Trade, Trades, all, at, spread};
 
 /// Key 1 has two full pages and an open one, key 2 has one full page.
@@ -90,7 +90,9 @@ impl Model for Figured {
     async fn repair(&self) {
         repair(&self.trades).await;
     }
+}
 
+impl Operations for Figured {
     fn operations() -> Vec<Operation<Self>> {
         let mut operations = vec![
             Operation::<Self>::new(Atomic, "BucketRepository::append", "with figures", |m| {

@@ -8,7 +8,7 @@ use mongodb::{Collection, IndexModel};
 
 use super::bucket::{bucket, builder, fact, found, inspect, read, trade};
 use super::operation::Promise::{Reads, Steps};
-use super::operation::{Model, Of, Operation, UNREAD, documents, indexes, text};
+use super::operation::{Model, Of, Operation, Operations, UNREAD, documents, indexes, text};
 use support::common::{SECOND, Trade, Trades, all};
 
 /// A flat collection of two keys, and buckets of others.
@@ -72,7 +72,9 @@ impl Model for Migrations {
     }
 
     async fn repair(&self) {}
+}
 
+impl Operations for Migrations {
     fn operations() -> Vec<Operation<Self>> {
         /// Stores seven items of key 1, and three of key 2.
         fn flat(m: &Migrations) -> futures::future::LocalBoxFuture<'_, ()> {
@@ -210,7 +212,9 @@ impl Model for Sizes {
     }
 
     async fn repair(&self) {}
+}
 
+impl Operations for Sizes {
     fn operations() -> Vec<Operation<Self>> {
         vec![
             Operation::<Sizes>::new(

@@ -10,7 +10,7 @@ use mongodb::bson::{DateTime, Document, doc};
 
 use super::bucket::{PAGE, bucket, builder, found, inspect, read, repair};
 use super::operation::Promise::{Atomic, Prefix, Reads, Steps};
-use super::operation::{Model, Of, Operation, text};
+use super::operation::{Model, Of, Operation, Operations, text};
 use support::common::{SECOND, Trade, Trades, all, at, spread};
 
 /// Key 1 has a full and an open bucket in one window, and an open one in the next, key 2 has one full bucket.
@@ -79,7 +79,9 @@ impl Model for Windowed {
     async fn repair(&self) {
         repair(&self.trades).await;
     }
+}
 
+impl Operations for Windowed {
     fn operations() -> Vec<Operation<Self>> {
         const APPEND: &str = "BucketRepository::append";
         vec![

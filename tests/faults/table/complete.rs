@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use super::operation::Model;
+use super::operation::Operations;
 use super::{
     archive, bucket, bucket_bytes, bucket_figures, bucket_migrations, bucket_windows, counters, embedded, file_archive,
     history, history_follow, history_migrations, intervals, items, outlier, reference, reference_follow,
@@ -166,7 +166,7 @@ fn public() -> BTreeMap<String, String> {
     public
 }
 
-fn names<M: Model>(covered: &mut BTreeSet<String>) {
+fn names<M: Operations>(covered: &mut BTreeSet<String>) {
     let operations = M::operations().into_iter();
     let calls = operations.flat_map(|operation| operation.call.split(" + "));
     covered.extend(calls.map(|call| format!("{} {call}", M::CRATE)));

@@ -7,7 +7,7 @@ use mongodb::Collection;
 use mongodb::bson::{Document, doc};
 
 use super::operation::Promise::{Atomic, Steps};
-use super::operation::{Model, Of, Operation, UNREAD, retry_policy, text};
+use super::operation::{Model, Of, Operation, Operations, UNREAD, retry_policy, text};
 use support::common::all;
 
 /// The articles 1 and 2 are there, and 3 is not.
@@ -68,7 +68,9 @@ impl Model for Articles {
     }
 
     async fn repair(&self) {}
+}
 
+impl Operations for Articles {
     fn operations() -> Vec<Operation<Self>> {
         vec![
             Operation::<Self>::new(Atomic, "Counters::flush", "of a document", |m| {

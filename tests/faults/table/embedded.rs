@@ -8,7 +8,7 @@ use mongodb::bson::{Document, doc};
 use mongodb::{Collection, IndexModel};
 
 use super::operation::Promise::{Atomic, PrefixOnce, Reads, Steps};
-use super::operation::{Model, Of, Operation, UNREAD, documents, retry_policy, serialized, text};
+use super::operation::{Model, Of, Operation, Operations, UNREAD, documents, retry_policy, serialized, text};
 use support::common::all;
 use support::embedded::{Patrons, address, patron};
 
@@ -89,14 +89,12 @@ impl Model for Library {
     }
 
     async fn repair(&self) {}
+}
 
-    fn operations() -> Vec<Operation<Self>> {
-        let mut operations = writes();
-        operations.extend(reads());
-        operations.extend(super::sessions::of_parents());
-        operations.extend(super::shard_keys::of_parents());
-        operations
-    }
+pub(super) fn operations() -> Vec<Operation<Library>> {
+    let mut operations = writes();
+    operations.extend(reads());
+    operations
 }
 
 /// Gives an address a list of phones.
@@ -245,7 +243,9 @@ impl Model for Migrations {
     }
 
     async fn repair(&self) {}
+}
 
+impl Operations for Migrations {
     fn operations() -> Vec<Operation<Self>> {
         fn referring(m: &Migrations) -> LocalBoxFuture<'_, ()> {
             Box::pin(async move {

@@ -10,7 +10,7 @@ use mongodb::bson::{Document, doc};
 
 use super::archive::complete;
 use super::operation::Promise::{Atomic, Reads, Steps};
-use super::operation::{Model, Of, Operation, indexes, retry_policy, serialized, text};
+use super::operation::{Model, Of, Operation, Operations, indexes, retry_policy, serialized, text};
 use mongo_patterns::ErrorKind::NotFound;
 use support::archive::files::{content_of, create_directory, directory_of, name_of, names_in, records_in};
 use support::archive::sales::{AGE, new, old, sale};
@@ -131,7 +131,9 @@ impl Model for Sales {
             run => drop(run.unwrap()),
         }
     }
+}
 
+impl Operations for Sales {
     fn operations() -> Vec<Operation<Self>> {
         let mut operations = writes();
         operations.extend(reads());

@@ -8,7 +8,7 @@ use mongodb::Collection;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use super::operation::Promise::{Atomic, PrefixOnce, Reads, Steps};
-use super::operation::{Model, Of, Operation, documents, indexes, retry_policy, serialized, text};
+use super::operation::{Model, Of, Operation, Operations, documents, indexes, retry_policy, serialized, text};
 use support::history::{Policies, builder, number, policy, policy_by_id, push};
 
 /// The current policies and their revisions, of which the id is a field or the `_id`.
@@ -52,10 +52,7 @@ impl<const BY_ID: bool> Office<BY_ID> {
     }
 }
 
-impl<const BY_ID: bool> Model for Office<BY_ID>
-where
-    Self: Listed,
-{
+impl<const BY_ID: bool> Model for Office<BY_ID> {
     const PATTERN: &'static str = "history";
     const COLLECTIONS: &'static [&'static str] = match BY_ID {
         true => &["contracts", "contractRevisions"],
@@ -155,31 +152,18 @@ where
             "{repaired:?}"
         );
     }
-
-    fn operations() -> Vec<Operation<Self>> {
-        Self::listed()
-    }
 }
 
-/// The operations of one of the models.
-pub(super) trait Listed: Sized {
-    fn listed() -> Vec<Operation<Self>>;
-}
-
-impl Listed for Office<false> {
-    fn listed() -> Vec<Operation<Self>> {
-        let mut operations = writes();
-        operations.extend(reads());
-        operations.extend(whole());
-        operations.extend(super::sessions::of_policies());
-        operations.extend(super::shard_keys::of_policies());
-        operations
-    }
+pub(super) fn operations() -> Vec<Operation<Office>> {
+    let mut operations = writes();
+    operations.extend(reads());
+    operations.extend(whole());
+    operations
 }
 
 /// Those that write.
-impl Listed for Office<true> {
-    fn listed() -> Vec<Operation<Self>> {
+impl Operations for Office<true> {
+    fn operations() -> Vec<Operation<Self>> {
         let mut operations = writes();
         for operation in &mut operations {
             operation.case = match operation.case {

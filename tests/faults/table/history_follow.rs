@@ -6,7 +6,7 @@ use mongodb::bson::doc;
 
 use super::history::Office;
 use super::operation::Promise::Steps;
-use super::operation::{Model, Of, Operation, text};
+use super::operation::{Model, Of, Operation, Operations, text};
 use support::history::push;
 
 const FOLLOWER: &str = "policies";
@@ -45,7 +45,9 @@ impl Model for Followed {
 
     /// A repair records the other program's writes too. The retry is the one to test.
     async fn repair(&self) {}
+}
 
+impl Operations for Followed {
     fn operations() -> Vec<Operation<Self>> {
         follows()
     }

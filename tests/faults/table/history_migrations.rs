@@ -5,7 +5,7 @@ use mongodb::bson::{DateTime, Document, doc};
 
 use super::history::stored_fact;
 use super::operation::Promise::{Reads, Steps};
-use super::operation::{Model, Of, Operation, documents, indexes, retry_policy, text};
+use super::operation::{Model, Of, Operation, Operations, documents, indexes, retry_policy, text};
 use support::history::{Policies, builder, policy};
 
 /// The collections of the manual's recipe, with a revision that is stored twice, and a policy without a history.
@@ -71,7 +71,9 @@ impl Model for Migrations {
     }
 
     async fn repair(&self) {}
+}
 
+impl Operations for Migrations {
     fn operations() -> Vec<Operation<Self>> {
         vec![
             Operation::<Migrations>::new(Steps, "HistoryRepository::migrate_existing", "", |m| {

@@ -19,7 +19,7 @@ use tokio::runtime::Builder;
 use tokio::time::timeout;
 
 use super::case::Case;
-use super::operation::{Model, Operation, Promise};
+use super::operation::{Model, Operation, Operations, Promise};
 use super::read_only::CATALOG;
 use crate::cluster::users::stored;
 use support::common::{STUCK, all, drop_all};
@@ -100,7 +100,7 @@ impl Checked {
     }
 }
 
-pub(super) fn suite<'a, M: Model>(db: &'a TestDatabase, part: &'a Part) -> LocalBoxFuture<'a, Checked> {
+pub(super) fn suite<'a, M: Operations>(db: &'a TestDatabase, part: &'a Part) -> LocalBoxFuture<'a, Checked> {
     Box::pin(async move {
         let mut checked = Checked::default();
         drop_all(db).await;

@@ -7,7 +7,7 @@ use mongodb::Collection;
 use mongodb::bson::{DateTime, Document, doc};
 
 use super::operation::Promise::{Atomic, PrefixOnce, Reads, Steps};
-use super::operation::{Model, Of, Operation, indexes, retry_policy, serialized, text};
+use super::operation::{Model, Of, Operation, Operations, indexes, retry_policy, serialized, text};
 use super::sessions::{IN, operation, transaction};
 use support::common::all;
 use support::history::intervals::{Prices, at, builder, by_the_recipe, price, to};
@@ -106,7 +106,9 @@ impl Model for Shop {
         let repaired: Result<Vec<_>, _> = self.prices.repair().stream().try_collect().await;
         assert!(repaired.unwrap().iter().all(|one| one.unrepaired.is_none()));
     }
+}
 
+impl Operations for Shop {
     fn operations() -> Vec<Operation<Self>> {
         let mut operations = writes();
         operations.extend(reads());
@@ -327,7 +329,9 @@ impl Model for Migrations {
     }
 
     async fn repair(&self) {}
+}
 
+impl Operations for Migrations {
     fn operations() -> Vec<Operation<Self>> {
         vec![
             Operation::<Self>::new(Steps, "IntervalRepository::migrate_existing", "", |m| {

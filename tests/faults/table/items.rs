@@ -5,7 +5,7 @@ use mongodb::Database;
 use mongodb::bson::Document;
 
 use super::operation::Promise::{Reads, Steps};
-use super::operation::{Model, Of, Operation, text};
+use super::operation::{Model, Of, Operation, Operations, text};
 use crate::conformance::items::*;
 use support::common::all;
 
@@ -63,7 +63,9 @@ macro_rules! model {
             }
 
             async fn repair(&self) {}
+        }
 
+        impl Operations for $name {
             fn operations() -> Vec<Operation<Self>> {
                 vec![
                     Operation::<$name>::new(Steps, concat!($repository, "::migrate_items"), "", |m| {

@@ -33,6 +33,10 @@ pub(super) trait Model: Sized {
     async fn found(&self) -> Vec<String>;
     /// Repairs what `repair` can fix.
     async fn repair(&self);
+}
+
+/// The operations of the table with these documents.
+pub(super) trait Operations: Model {
     fn operations() -> Vec<Operation<Self>>;
 }
 

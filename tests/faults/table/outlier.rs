@@ -174,17 +174,15 @@ impl Model for Shop {
             assert!(error.is_setup_error(), "{error:?}");
         }
     }
+}
 
-    fn operations() -> Vec<Operation<Self>> {
-        let mut operations = pushes();
-        operations.extend(updates());
-        operations.extend(whole_documents());
-        operations.extend(upkeep());
-        operations.extend(reads());
-        operations.extend(super::sessions::of_outliers());
-        operations.extend(super::shard_keys::of_outliers());
-        operations
-    }
+pub(super) fn operations() -> Vec<Operation<Shop>> {
+    let mut operations = pushes();
+    operations.extend(updates());
+    operations.extend(whole_documents());
+    operations.extend(upkeep());
+    operations.extend(reads());
+    operations
 }
 
 fn pushes() -> Vec<Operation<Shop>> {

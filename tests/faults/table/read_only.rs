@@ -16,7 +16,7 @@ use mongodb::Database;
 use mongodb::bson::{Bson, Document};
 use tokio::runtime::Builder;
 
-use super::operation::{Model, Of, Operation, Promise, empty};
+use super::operation::{Model, Of, Operation, Operations, Promise, empty};
 use crate::cluster::users::{READER, SECRET, Secured, stored};
 
 pub(super) const CATALOG: &str = "mongo_patterns";
@@ -89,7 +89,7 @@ impl Checked {
     }
 }
 
-pub(super) fn suite<M: Model>(worker: &Worker) -> LocalBoxFuture<'_, Checked> {
+pub(super) fn suite<M: Operations>(worker: &Worker) -> LocalBoxFuture<'_, Checked> {
     Box::pin(async move {
         let mut checked = Checked::default();
         worker.root.drop().await.unwrap();

@@ -159,15 +159,13 @@ impl Model for Sales {
             }
         }
     }
+}
 
-    fn operations() -> Vec<Operation<Self>> {
-        let mut operations = writes();
-        operations.extend(deletions());
-        operations.extend(whole());
-        operations.extend(super::sessions::of_orders());
-        operations.extend(super::shard_keys::of_orders());
-        operations
-    }
+pub(super) fn operations() -> Vec<Operation<Sales>> {
+    let mut operations = writes();
+    operations.extend(deletions());
+    operations.extend(whole());
+    operations
 }
 
 const EXISTS: &[ErrorKind] = &[ErrorKind::AlreadyExists];

@@ -6,7 +6,7 @@ use mongo_patterns::reference::OnReferences;
 use mongodb::bson::doc;
 
 use super::operation::Promise::Steps;
-use super::operation::{Model, Of, Operation, text};
+use super::operation::{Model, Of, Operation, Operations, text};
 use super::reference::Sales;
 use support::reference::{customer, rename};
 
@@ -46,7 +46,9 @@ impl Model for Followed {
 
     /// A repair corrects what the other program wrote too. The retry is the one to test.
     async fn repair(&self) {}
+}
 
+impl Operations for Followed {
     fn operations() -> Vec<Operation<Self>> {
         follows()
     }

@@ -10,7 +10,7 @@ use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::operation::Promise::{Atomic, Steps};
-use super::operation::{Model, Of, Operation, UNREAD, documents, retry_policy, text};
+use super::operation::{Model, Of, Operation, Operations, UNREAD, documents, retry_policy, text};
 use support::reference::{Orders, number};
 
 /// Posts 1 and 2 are by person 1, and post 3 has no author.
@@ -117,7 +117,9 @@ impl Model for Posts {
     async fn repair(&self) {
         let _: Vec<_> = self.posts.repair().stream().try_collect().await.unwrap();
     }
+}
 
+impl Operations for Posts {
     fn operations() -> Vec<Operation<Self>> {
         const EXISTS: &[ErrorKind] = &[ErrorKind::AlreadyExists];
         vec![

@@ -6,7 +6,7 @@ use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::operation::Promise::{Reads, Steps};
-use super::operation::{Model, Of, Operation, UNREAD, documents, retry_policy, text};
+use super::operation::{Model, Of, Operation, Operations, UNREAD, documents, retry_policy, text};
 use support::reference::migrate::several;
 use support::reference::{Orders, builder, customer};
 
@@ -90,7 +90,9 @@ impl Model for Migrations {
     }
 
     async fn repair(&self) {}
+}
 
+impl Operations for Migrations {
     fn operations() -> Vec<Operation<Self>> {
         let mut operations = from_references();
         operations.extend(to_references());

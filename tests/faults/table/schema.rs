@@ -8,7 +8,7 @@ use mongodb::bson::{Document, doc};
 use mongodb::{Collection, Database};
 
 use super::operation::Promise::{Reads, Steps};
-use super::operation::{Model, Of, Operation, UNREAD, retry_policy, text};
+use super::operation::{Model, Of, Operation, Operations, UNREAD, retry_policy, text};
 
 /// An instance of a service.
 pub(super) struct Instance {
@@ -85,7 +85,9 @@ impl Model for Instance {
     }
 
     async fn repair(&self) {}
+}
 
+impl Operations for Instance {
     fn operations() -> Vec<Operation<Self>> {
         vec![
             Operation::<Instance>::new(Steps, "Migrations::run", "", |m| {

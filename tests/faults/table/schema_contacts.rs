@@ -8,7 +8,7 @@ use mongodb::Collection;
 use mongodb::bson::{Document, doc};
 
 use super::operation::Promise::{Atomic, PrefixOnce, Reads, Steps};
-use super::operation::{Model, Of, Operation, UNREAD, indexes, retry_policy, serialized, text};
+use super::operation::{Model, Of, Operation, Operations, UNREAD, indexes, retry_policy, serialized, text};
 use support::common::all;
 
 /// The contact 1 has the newest version, and the others have older ones.
@@ -94,7 +94,9 @@ impl Model for Contacts {
     }
 
     async fn repair(&self) {}
+}
 
+impl Operations for Contacts {
     fn operations() -> Vec<Operation<Self>> {
         let mut operations = writes();
         operations.extend(reads());

@@ -188,18 +188,14 @@ impl Model for Shop {
             "{repaired:?}"
         );
     }
+}
 
-    fn operations() -> Vec<Operation<Self>> {
-        let mut operations = writes();
-        operations.extend(child_first());
-        operations.extend(subset_computed::operations());
-        operations.extend(subset_several::operations());
-        operations.extend(upkeep());
-        operations.extend(reads());
-        operations.extend(super::sessions::of_subsets());
-        operations.extend(super::shard_keys::of_subsets());
-        operations
-    }
+pub(super) fn operations() -> Vec<Operation<Shop>> {
+    let mut operations = writes();
+    operations.extend(child_first());
+    operations.extend(upkeep());
+    operations.extend(reads());
+    operations
 }
 
 const INSERT: &str = "SubsetRepository::insert";

@@ -6,7 +6,7 @@ use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::operation::Promise::{Reads, Steps};
-use super::operation::{Model, Of, Operation, UNREAD, documents, text};
+use super::operation::{Model, Of, Operation, Operations, UNREAD, documents, text};
 use super::subset::{fact, found, inspect, of_size, plant};
 use support::subset::{Products, day};
 
@@ -102,7 +102,9 @@ impl Model for Shop {
 
     /// A retry repairs the state.
     async fn repair(&self) {}
+}
 
+impl Operations for Shop {
     fn operations() -> Vec<Operation<Self>> {
         let mut operations = migrations();
         operations.extend(follows());

@@ -6,7 +6,7 @@ use mongodb::Collection;
 use mongodb::bson::Document;
 
 use super::operation::Promise::{Atomic, Reads, Steps};
-use super::operation::{Model, Of, Operation, indexes, retry_policy, text};
+use super::operation::{Model, Of, Operation, Operations, indexes, retry_policy, text};
 use support::archive::sales::old;
 use support::archive::users::{MONTH, entry, user};
 use support::common::all;
@@ -73,7 +73,9 @@ impl Model for Users {
     }
 
     async fn repair(&self) {}
+}
 
+impl Operations for Users {
     fn operations() -> Vec<Operation<Self>> {
         vec![
             Operation::<Self>::new(Atomic, "Trash::delete", "", |m| {

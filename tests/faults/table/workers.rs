@@ -10,7 +10,7 @@ use mongo_patterns_testkit as testkit;
 use super::case::{Case, Undisturbed};
 use super::dropped::Moment;
 use super::fault::{FAULTS, Fault};
-use super::operation::{Model, Operation, Promise};
+use super::operation::{Model, Operation, Operations, Promise};
 use super::report::Report;
 use super::{hostile, read_only};
 
@@ -51,7 +51,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    pub(super) fn add<M: Model>(&mut self) {
+    pub(super) fn add<M: Operations>(&mut self) {
         self.suites.push(suite::<M>);
         self.read_only.push(read_only::suite::<M>);
         self.hostile.push(hostile::suite::<M>);
@@ -181,7 +181,7 @@ impl Form {
     }
 }
 
-fn suite<M: Model>(worker: usize, form: &Form, report: &Mutex<Report>) {
+fn suite<M: Operations>(worker: usize, form: &Form, report: &Mutex<Report>) {
     let operations = M::operations().into_iter().enumerate();
     let mine = operations.filter(|(number, operation)| {
         let is_asked = form.only.as_ref();

@@ -1,0 +1,114 @@
+//! Subsets with figures, and several subsets of one parent.
+
+use futures::future::LocalBoxFuture;
+use mongo_patterns::Repository;
+use mongodb::bson::doc;
+
+use super::operation::Promise::{Atomic, Steps};
+use super::operation::{Operation, text};
+use super::subset::{EXISTS, Shop, two};
+use support::subset::{day, review_of};
+
+const WITH_FIGURES: &str = "in a transaction, with figures";
+const WITH_OLDEST: &str = "in a transaction, with two subsets";
+
+pub(super) fn operations() -> Vec<Operation<Shop>> {
+    let mut operations = of_figures();
+    operations.extend(of_two_subsets());
+    operations
+}
+
+/// Computes the fields of all products.
+fn with_figures(m: &Shop) -> LocalBoxFuture<'_, ()> {
+    Box::pin(async move {
+        let computed = &m.computed;
+        computed.ensure_indexes().replace_settings().await.unwrap();
+        computed.rebuild_all().await.unwrap();
+    })
+}
+
+/// Stores a wrong sum.
+fn with_wrong_sum(m: &Shop) -> LocalBoxFuture<'_, ()> {
+    Box::pin(async move {
+        with_figures(m).await;
+        let wrong = doc! { "$inc": { "id_sum": 1 } };
+        m.products.update_one(doc! { "_id": 1 }, wrong).await.unwrap();
+    })
+}
+
+fn of_figures() -> Vec<Operation<Shop>> {
+    vec![
+        Operation::<Shop>::new(Atomic, "SubsetRepository::insert", WITH_FIGURES, |m| {
+            Box::pin(async move { text(m.computed.insert(&review_of(1, 20, 20)).await) })
+        })
+        .prepare(with_figures)
+        .retry_errors(EXISTS),
+        Operation::<Shop>::new(Atomic, "SubsetRepository::insert_many", WITH_FIGURES, |m| {
+            Box::pin(async move { text(m.computed.insert_many(&two()).await) })
+        })
+        .prepare(with_figures)
+        .retry_errors(EXISTS),
+        Operation::<Shop>::new(Atomic, "SubsetRepository::update", WITH_FIGURES, |m| {
+            Box::pin(async move {
+                let later = doc! { "$set": { "published_date": day(30) } };
+                text(m.computed.update(1, 0, later).await)
+            })
+        })
+        .prepare(with_figures),
+        Operation::<Shop>::new(Atomic, "SubsetRepository::replace", WITH_FIGURES, |m| {
+            Box::pin(async move { text(m.computed.replace(&review_of(1, 0, 30)).await) })
+        })
+        .prepare(with_figures),
+        Operation::<Shop>::new(Atomic, "SubsetRepository::delete", WITH_FIGURES, |m| {
+            Box::pin(async move { text(m.computed.delete(1, 3).await) })
+        })
+        .prepare(with_figures),
+        Operation::<Shop>::new(Steps, "SubsetRepository::rebuild_all", "of figures", |m| {
+            Box::pin(async move { text(m.computed.rebuild_all().await) })
+        })
+        .prepare(with_wrong_sum),
+    ]
+}
+
+/// Fills the second subset of all products.
+fn with_oldest(m: &Shop) -> LocalBoxFuture<'_, ()> {
+    Box::pin(async move {
+        let several = &m.several;
+        several.ensure_indexes().replace_settings().await.unwrap();
+        several.rebuild_all().await.unwrap();
+    })
+}
+
+/// Removes the second subset of a product.
+fn without_oldest(m: &Shop) -> LocalBoxFuture<'_, ()> {
+    Box::pin(async move {
+        with_oldest(m).await;
+        let wrong = doc! { "$set": { "oldest": [] } };
+        m.products.update_one(doc! { "_id": 1 }, wrong).await.unwrap();
+    })
+}
+
+fn of_two_subsets() -> Vec<Operation<Shop>> {
+    vec![
+        Operation::<Shop>::new(Atomic, "SubsetRepository::insert", WITH_OLDEST, |m| {
+            Box::pin(async move { text(m.several.insert(&review_of(1, 20, -1)).await) })
+        })
+        .prepare(with_oldest)
+        .retry_errors(EXISTS),
+        Operation::<Shop>::new(Atomic, "SubsetRepository::update", WITH_OLDEST, |m| {
+            Box::pin(async move {
+                let later = doc! { "$set": { "published_date": day(30) } };
+                text(m.several.update(1, 0, later).await)
+            })
+        })
+        .prepare(with_oldest),
+        Operation::<Shop>::new(Atomic, "SubsetRepository::delete", WITH_OLDEST, |m| {
+            Box::pin(async move { text(m.several.delete(1, 0).await) })
+        })
+        .prepare(with_oldest),
+        Operation::<Shop>::new(Steps, "SubsetRepository::rebuild_all", "of two subsets", |m| {
+            Box::pin(async move { text(m.several.rebuild_all().await) })
+        })
+        .prepare(without_oldest),
+    ]
+}
