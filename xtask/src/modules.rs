@@ -58,34 +58,12 @@ const SENDING: [&str; 26] = [
     "update_one",
     "watch",
 ];
-/// Cycles that are accepted, each by the root and its modules. The models of the protocols have one type for a state with its
-/// calls, which a call changes.
-const KNOWN: [(&str, &str); 5] = [
-    (
-        "crates/protocols/src/lib.rs",
-        "bucket, bucket::append, bucket::delete, bucket::properties, bucket::remove",
-    ),
-    ("crates/protocols/src/lib.rs", "history, history::prune, history::write"),
-    (
-        "crates/protocols/src/lib.rs",
-        "outlier, outlier::delete, outlier::push, outlier::rebalance, outlier::remove, outlier::update",
-    ),
-    (
-        "crates/protocols/src/lib.rs",
-        "reference, reference::change, reference::delete, reference::link",
-    ),
-    (
-        "crates/protocols/src/lib.rs",
-        "subset, subset::delete_parent, subset::rebuild_all, subset::write, subset::write::state",
-    ),
-];
 /// The most lines of a file.
 const MOST_LINES: usize = 450;
 
 /// Checks all crates.
 pub(crate) fn check() -> Result<()> {
     let mut problems = Vec::new();
-    let mut known = BTreeSet::from(KNOWN);
     for root in roots()? {
         let tree = Tree::read(&root)?;
         let graph = tree.graph();
@@ -96,14 +74,7 @@ pub(crate) fn check() -> Result<()> {
             .into_iter()
             .flatten()
         {
-            for cycle in cycles(graph) {
-                let modules = cycle.iter().map(|module| name(module)).collect::<Vec<_>>().join(", ");
-                let is_this = |entry: &&(&str, &str)| root == Path::new(entry.0) && modules == entry.1;
-                match KNOWN.iter().find(is_this) {
-                    Some(entry) => drop(known.remove(entry)),
-                    None => problems.push(text(&root, graph, &cycle)),
-                }
-            }
+            problems.extend(cycles(graph).iter().map(|cycle| text(&root, graph, cycle)));
         }
         if PATTERNS
             .iter()
@@ -113,10 +84,6 @@ pub(crate) fn check() -> Result<()> {
         }
         println!("{}: {} files", root.display(), tree.files());
     }
-    let gone = known
-        .iter()
-        .map(|(root, modules)| format!("{root}: no cycle any more: {modules}"));
-    problems.extend(gone);
     let mut files = Vec::new();
     for folder in ["crates", "tests", "xtask", "examples"] {
         rust_files(Path::new(folder), &mut files)?;

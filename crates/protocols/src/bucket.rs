@@ -10,73 +10,27 @@
 
 pub mod append;
 pub mod delete;
-mod properties;
+mod documents;
 pub mod remove;
 #[cfg(test)]
 mod tests;
 
 use stateright::Property;
 
-use crate::transactions::Transactions;
 use crate::world::{Protocol, Ran, State, World};
-use append::Append;
+use append::{Append, Ended};
 use delete::Delete;
+use documents::bytes;
+pub use documents::{Buckets, Collision, Form, Page, Rules};
 use remove::Remove;
-
-/// The modelled commands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Form {
-    /// Those of this project.
-    Ours,
-    /// Those of the manual: no index but `_id`, the second alone as `_id`, no retry after an error. A removal is a
-    /// `$pull`.
-    Manual,
-}
 
 /// The buckets of one key, and the clients that write to them.
 #[derive(Clone, Debug)]
 pub struct Bucket {
-    /// Whose commands the clients send.
-    pub form: Form,
-    /// The page size.
-    pub page_size: usize,
-    /// The bound of the bytes of a bucket, if there is one.
-    pub most: Option<usize>,
-    /// Whether items have ids, so that appends are idempotent.
-    pub item_ids: bool,
+    /// The settings of the calls.
+    pub rules: Rules,
     /// The initial states.
     pub starts: Vec<(Buckets, Vec<Client>)>,
-}
-
-/// The buckets of the key.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Buckets {
-    /// In the order of their ids.
-    pub pages: Vec<Page>,
-    /// The buckets at which a deletion waits for a transaction, as bits.
-    watched: u64,
-    /// Those of them that have been deleted since, as bits.
-    replaced: u64,
-    pub(crate) transactions: Transactions,
-}
-
-/// A bucket.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Page {
-    /// Ten times its second, plus the suffix.
-    pub id: u8,
-    /// Its items.
-    pub items: Vec<u8>,
-    /// Whether it is full with fewer bytes than the bound.
-    pub closed: bool,
-}
-
-/// Returns the bytes of items.
-fn bytes(items: &[u8]) -> usize {
-    items
-        .iter()
-        .map(|item| if matches!(item % 10, 3 | 8 | 9) { 2 } else { 1 })
-        .sum()
 }
 
 /// A call.
@@ -90,65 +44,6 @@ pub enum Client {
     Delete(Delete),
 }
 
-/// The unique index that refused a write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Collision {
-    /// The `_id` exists.
-    Id,
-    /// The key has an open bucket.
-    Open,
-    /// Another bucket has the item.
-    Item,
-}
-
-/// The bit of the key's entry in the index of open buckets.
-const OPEN: u64 = 1 << 40;
-
-/// Returns the bit of a bucket.
-fn name(id: u8) -> u64 {
-    1 << id
-}
-
-impl Buckets {
-    /// Returns buckets with these pages.
-    pub fn of(pages: &[(u8, &[u8])]) -> Self {
-        let page = |&(id, items): &(u8, &[u8])| Page {
-            id,
-            items: items.to_vec(),
-            closed: false,
-        };
-        Self {
-            pages: pages.iter().map(page).collect(),
-            ..Self::default()
-        }
-    }
-
-    /// Returns how often an item is stored.
-    pub fn count(&self, item: u8) -> usize {
-        let items = self.pages.iter().flat_map(|page| &page.items);
-        items.filter(|stored| **stored == item).count()
-    }
-
-    /// Records that a bucket was deleted. One with the same id can follow.
-    fn deleted(&mut self, id: u8) {
-        self.replaced |= self.watched & name(id);
-    }
-
-    fn page_of(&self, item: u8) -> Option<usize> {
-        self.pages.iter().position(|page| page.items.contains(&item))
-    }
-
-    fn open(&self, bucket: &Bucket) -> usize {
-        self.pages.iter().filter(|page| !bucket.is_full(page)).count()
-    }
-
-    /// Returns the suffix after the last one of a second.
-    fn free_suffix(&self, second: u8) -> u8 {
-        let of_second = self.pages.iter().filter(|page| page.id / 10 == second);
-        of_second.map(|page| page.id % 10 + 1).max().unwrap_or(0)
-    }
-}
-
 impl Bucket {
     fn has_removals(&self) -> bool {
         let mut clients = self.starts.iter().flat_map(|(_, clients)| clients);
@@ -159,92 +54,7 @@ impl Bucket {
         let mut clients = self.starts.iter().flat_map(|(_, clients)| clients);
         clients.any(|client| matches!(client, Client::Delete(_)))
     }
-
-    fn is_full(&self, page: &Page) -> bool {
-        page.closed || page.items.len() >= self.page_size || self.most.is_some_and(|most| bytes(&page.items) >= most)
-    }
-
-    /// Returns how many of the items a bucket with these has room for.
-    fn room(&self, stored: &[u8], items: &[u8]) -> usize {
-        let count = (self.page_size - stored.len()).min(items.len());
-        let most = self.most.unwrap_or(usize::MAX);
-        let fit = |taken: &usize| bytes(stored) + bytes(&items[..*taken]) <= most;
-        let empty = usize::from(stored.is_empty());
-        (empty..=count).rev().find(fit).unwrap_or(empty)
-    }
-
-    /// Cuts items into pages. All but the last are full.
-    fn pages<'i>(&self, mut items: &'i [u8]) -> Vec<(&'i [u8], bool)> {
-        let mut pages = Vec::new();
-        while !items.is_empty() {
-            let (page, later) = items.split_at(self.room(&[], items));
-            pages.push((page, !later.is_empty() && page.len() < self.page_size));
-            items = later;
-        }
-        pages
-    }
-
-    /// Pushes the items of a call, as many as fit, to the open bucket that has none of them. Returns `None` if there is
-    /// no such bucket. With `closes`, or several items, a bucket is closed if an item does not fit, and with `follows` also
-    /// if all fit.
-    fn push(
-        &self,
-        buckets: &mut Buckets,
-        items: &[u8],
-        closes: bool,
-        follows: bool,
-    ) -> Option<Result<usize, Collision>> {
-        let closes = closes || follows || items.len() > 1;
-        let fits = |page: &Page| {
-            let has_one = self.item_ids && items.iter().any(|item| page.items.contains(item));
-            !self.is_full(page) && !has_one && (closes || self.room(&page.items, items) > 0)
-        };
-        let at = buckets.pages.iter().position(fits)?;
-        let stored = &buckets.pages[at].items;
-        let taken = self.room(stored, items);
-        let count = (self.page_size - stored.len()).min(items.len());
-        if self.item_ids && items[..taken].iter().any(|item| buckets.page_of(*item).is_some()) {
-            return Some(Err(Collision::Item));
-        }
-        buckets.pages[at].items.extend(&items[..taken]);
-        buckets.pages[at].closed = taken < count || follows && taken == items.len();
-        let id = buckets.pages[at].id;
-        buckets.transactions.wrote(name(id));
-        Some(Ok(taken))
-    }
-
-    /// Returns whether a write to the open bucket must wait for a transaction.
-    fn is_open_locked(&self, buckets: &Buckets) -> bool {
-        let mut open = buckets.pages.iter().filter(|page| !self.is_full(page));
-        open.any(|page| buckets.transactions.is_locked(name(page.id)))
-    }
-
-    /// Inserts a bucket. The indexes are checked in the order of their creation.
-    fn insert(&self, buckets: &mut Buckets, page: Page) -> Result<(), Collision> {
-        let is_open = !self.is_full(&page);
-        if buckets.pages.iter().any(|other| other.id == page.id) {
-            return Err(Collision::Id);
-        }
-        if self.form == Form::Ours && is_open && buckets.open(self) > 0 {
-            return Err(Collision::Open);
-        }
-        if self.item_ids && page.items.iter().any(|item| buckets.page_of(*item).is_some()) {
-            return Err(Collision::Item);
-        }
-        buckets.transactions.wrote(names_of(&page, self));
-        buckets.pages.push(page);
-        buckets.pages.sort_unstable_by_key(|page| page.id);
-        Ok(())
-    }
 }
-
-/// Returns the bits that the insert of a bucket writes.
-fn names_of(page: &Page, bucket: &Bucket) -> u64 {
-    let entry = if bucket.is_full(page) { 0 } else { OPEN };
-    name(page.id) | entry
-}
-
-crate::stored!(Buckets);
 
 /// A state of the model.
 type Moment = State<Buckets, Client>;
@@ -259,9 +69,9 @@ impl Protocol for Bucket {
 
     fn run(&self, buckets: &mut Buckets, me: usize, client: &mut Client) -> Ran {
         match client {
-            Client::Append(call) => call.run(self, buckets),
-            Client::Remove(call) => call.run(self, buckets, me),
-            Client::Delete(call) => call.run(self, buckets),
+            Client::Append(call) => call.run(&self.rules, buckets),
+            Client::Remove(call) => call.run(&self.rules, buckets, me),
+            Client::Delete(call) => call.run(&self.rules, buckets),
         }
     }
 
@@ -299,17 +109,185 @@ impl Protocol for Bucket {
 
     fn unknown(&self, client: &Client) -> Client {
         match client {
-            Client::Append(call) => Client::Append(call.unknown(self)),
+            Client::Append(call) => Client::Append(call.unknown(&self.rules)),
             Client::Remove(call) => Client::Remove(call.retry()),
             Client::Delete(call) => Client::Delete(call.retry()),
         }
     }
 
     fn properties() -> Vec<Property<World<Self>>> {
-        let mut properties = properties::properties();
-        properties.extend(delete::properties());
+        let mut properties = of_all_states();
+        properties.extend(of_deletions());
         properties
     }
+}
+
+/// Returns the invariants of all states, and the situations that some state must reach.
+fn of_all_states() -> Vec<Property<World<Bucket>>> {
+    vec![
+        Property::always("an acknowledged item is stored once", |_, state: &Moment| {
+            appends(state).all(|call| match call.ended() {
+                Some(Ended::Stored | Ended::Repeated) => call
+                    .items
+                    .iter()
+                    .all(|item| is_removed(state, *item) || state.documents.count(*item) == 1),
+                _ => true,
+            })
+        }),
+        Property::always("no item is stored twice", |_, state: &Moment| {
+            let stored = state.documents.pages.iter().flat_map(|page| &page.items);
+            let mut stored: Vec<u8> = stored.copied().collect();
+            stored.sort_unstable();
+            stored.windows(2).all(|two| two[0] != two[1])
+        }),
+        Property::always(
+            "the items of the initial state stay, in their order",
+            |world, state: &Moment| {
+                // The items of the initial state are numbered in their order, below those that clients append.
+                let stored = state.documents.pages.iter().flat_map(|page| &page.items);
+                let first: Vec<u8> = stored.copied().filter(|item| is_first(*item)).collect();
+                let in_order = first.windows(2).all(|two| two[0] < two[1]);
+                let (buckets, _) = &world.protocol.starts[state.start];
+                let mut then = buckets.pages.iter().flat_map(|page| &page.items);
+                in_order && then.all(|item| is_removed(state, *item) || first.contains(item))
+            },
+        ),
+        Property::always("a removed item is not stored", |_, state: &Moment| {
+            removals(state).all(|call| !call.has_ended() || state.documents.count(call.item) == 0)
+        }),
+        Property::always("a key has at most one open bucket", |world, state: &Moment| {
+            state.documents.open(&world.protocol.rules) <= 1
+        }),
+        Property::always(
+            "a bucket has between one item and a page of items",
+            |world, state: &Moment| {
+                let mut pages = state.documents.pages.iter();
+                pages.all(|page| (1..=world.protocol.rules.page_size).contains(&page.items.len()))
+            },
+        ),
+        Property::always(
+            "a bucket of several items does not exceed the bound",
+            |world, state: &Moment| {
+                let exceeds = |page: &Page| world.protocol.rules.most.is_some_and(|most| bytes(&page.items) > most);
+                let mut pages = state.documents.pages.iter();
+                pages.all(|page| page.items.len() == 1 || !exceeds(page))
+            },
+        ),
+        Property::always("a prefix of each batch is stored", |_, state: &Moment| {
+            // Only for items that no other call appends.
+            let is_exclusive = |item: &u8| {
+                !is_removed(state, *item) && appends(state).filter(|call| call.items.contains(item)).count() == 1
+            };
+            appends(state)
+                .filter(|call| call.items.iter().all(is_exclusive))
+                .all(|call| {
+                    let is_stored = |item: &u8| state.documents.count(*item) > 0;
+                    let first = call.items.iter().take_while(|item| is_stored(item)).count();
+                    !call.items[first..].iter().any(is_stored)
+                })
+        }),
+        Property::always("no call is refused", |_, state: &Moment| {
+            appends(state).all(|call| call.ended() != Some(Ended::Refused))
+        }),
+        Property::always(
+            "without faults, all items are stored when all calls have ended",
+            |world, state: &Moment| {
+                !world.is_quiet(state)
+                    || !state.is_without_faults(world.faults)
+                    || appends(state)
+                        .flat_map(|call| &call.items)
+                        .all(|item| is_removed(state, *item) || state.documents.count(*item) == 1)
+            },
+        ),
+        Property::sometimes("a second bucket is opened", |_, state: &Moment| {
+            state.documents.pages.len() > 2
+        }),
+        Property::sometimes("a bucket is closed", |world, state: &Moment| {
+            world.protocol.rules.most.is_none() || state.documents.pages.iter().any(|page| page.closed)
+        }),
+        Property::sometimes("two clients open a bucket concurrently", |_, state: &Moment| {
+            appends(state).any(|call| call.has_collided(Collision::Open))
+        }),
+        Property::sometimes("an `_id` is taken", |world, state: &Moment| {
+            let is_left_out = world.protocol.has_removals() || world.protocol.has_deletions();
+            is_left_out || appends(state).any(|call| call.has_collided(Collision::Id))
+        }),
+        Property::sometimes("a repeated item is recognized", |world, state: &Moment| {
+            !world.protocol.rules.item_ids || appends(state).any(|call| call.ended() == Some(Ended::Repeated))
+        }),
+        Property::sometimes("a client dies in the middle of a batch", |_, state: &Moment| {
+            let mut clients = state.clients.iter().enumerate();
+            clients.any(|(at, client)| state.is_dead(at) && matches!(client, Client::Append(call) if call.is_between()))
+        }),
+        Property::sometimes("a command outlives its client", |_, state: &Moment| {
+            !state.late.is_empty()
+        }),
+        Property::sometimes("a removal loses to another writer", |world, state: &Moment| {
+            !world.protocol.has_removals() || removals(state).any(Remove::is_retried)
+        }),
+        Property::sometimes(
+            "a client dies in the middle of a transaction",
+            |world, state: &Moment| {
+                let mut clients = state.clients.iter().enumerate();
+                !world.protocol.has_removals()
+                    || clients.any(|(at, client)| {
+                        state.is_dead(at) && matches!(client, Client::Remove(call) if call.commits())
+                    })
+            },
+        ),
+    ]
+}
+
+/// Returns the invariants of a deletion, and the situations that some state must reach.
+fn of_deletions() -> Vec<Property<World<Bucket>>> {
+    vec![
+        Property::always(
+            "the items at the start of a deletion are deleted when it ends",
+            |world, state: &Moment| {
+                // If several calls append an item, it can be stored again after it was deleted.
+                let counts = |item: &&u8| {
+                    let calls = appends(state).filter(|call| call.items.contains(item)).count();
+                    is_first(**item) || calls == 1 && state.is_without_faults(world.faults)
+                };
+                let mut ended = deletions(state).filter(|call| call.has_ended());
+                ended.all(|call| {
+                    let mut before = call.before.iter().filter(counts);
+                    before.all(|item| state.documents.count(*item) == 0)
+                })
+            },
+        ),
+        Property::always("a deletion that finds no bucket leaves none", |_, state: &Moment| {
+            let mut ended = deletions(state).filter(|call| call.has_ended() && !call.found);
+            ended.all(|call| {
+                call.before
+                    .iter()
+                    .all(|item| state.documents.count(*item) == 0 || !is_first(*item))
+            })
+        }),
+        Property::sometimes("a deletion skips a bucket", |world, state: &Moment| {
+            let has_both = world.protocol.has_deletions() && world.protocol.has_removals();
+            !has_both || deletions(state).any(Delete::has_skipped)
+        }),
+        Property::sometimes("a client dies in the middle of a deletion", |world, state: &Moment| {
+            let mut clients = state.clients.iter().enumerate();
+            !world.protocol.has_deletions()
+                || clients.any(|(at, client)| {
+                    state.is_dead(at) && matches!(client, Client::Delete(call) if call.found && !call.has_ended())
+                })
+        }),
+        Property::sometimes(
+            "an item is stored during the deletion of its key",
+            |world, state: &Moment| {
+                !world.protocol.has_deletions()
+                    || deletions(state).any(|call| {
+                        let is_new = |item: &u8| !call.before.contains(item);
+                        call.found
+                            && call.has_ended()
+                            && state.documents.pages.iter().any(|page| page.items.iter().any(is_new))
+                    })
+            },
+        ),
+    ]
 }
 
 /// In each second, items from this number on are those of clients.
@@ -338,4 +316,9 @@ fn deletions(state: &Moment) -> impl Iterator<Item = &Delete> {
         Client::Delete(call) => Some(call),
         _ => None,
     })
+}
+
+/// Returns whether a call removes the item or deletes its key.
+fn is_removed(state: &Moment, item: u8) -> bool {
+    deletions(state).next().is_some() || removals(state).any(|call| call.item == item)
 }

@@ -6,6 +6,7 @@
 //! The model has one id. A change adds a bit of its own to the content of the document, so that a lost one is missed. Left
 //! out: times, sessions, the locks that tasks of one process share, and damage by other programs.
 
+mod documents;
 pub mod prune;
 #[cfg(test)]
 mod tests;
@@ -13,21 +14,10 @@ pub mod write;
 
 use stateright::Property;
 
-use crate::transactions::Transactions;
 use crate::world::{Protocol, Ran, State, World};
+pub use documents::{Documents, Form, Version};
 use prune::Prune;
 use write::{Change, Ended, Write};
-
-/// The modelled commands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Form {
-    /// Those of this project.
-    Ours,
-    /// Those of the manual: updates the document, then copies the state that it then has.
-    Manual,
-    /// Those of MongoDB's agent skills: finds the document, copies it, and sets its new fields.
-    FindCopyUpdate,
-}
 
 /// A document with its revisions, and clients that write to it.
 #[derive(Clone, Debug)]
@@ -38,33 +28,6 @@ pub struct History {
     pub starts: Vec<(Documents, Vec<Client>)>,
 }
 
-/// The content of the document after a change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Version {
-    /// Its number.
-    pub revision: u8,
-    /// The call that wrote it.
-    pub author: u8,
-    /// Whether it is a tombstone.
-    pub deleted: bool,
-    /// The content: a bit for each change.
-    pub changes: u8,
-}
-
-/// The current document and its copies.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Documents {
-    /// The current document.
-    pub current: Option<Version>,
-    /// The copies, in the order of their numbers.
-    pub copies: Vec<Version>,
-    /// Every version that the document had: not stored, for the invariants.
-    pub log: Vec<Version>,
-    /// The highest number that a prune deletes: not stored, for the invariants.
-    pub pruned: u8,
-    pub(crate) transactions: Transactions,
-}
-
 /// A call.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Client {
@@ -73,78 +36,6 @@ pub enum Client {
     /// `prune`.
     Prune(Prune),
 }
-
-/// The bit of the current document, which is also the entry of its id in the unique index.
-const CURRENT: u64 = 1;
-
-/// Returns the bit of the copy with a number, which is also its entry in the unique index.
-fn copy_bit(revision: u8) -> u64 {
-    1 << (1 + revision)
-}
-
-/// The author of the initial versions.
-const NO_CLIENT: u8 = u8::MAX;
-
-impl Documents {
-    /// Returns a document with this number of revisions.
-    pub fn of(revisions: u8) -> Self {
-        let version = |revision| Version {
-            revision,
-            author: NO_CLIENT,
-            deleted: false,
-            changes: 0,
-        };
-        let log: Vec<Version> = (1..=revisions).map(version).collect();
-        Self {
-            current: log.last().copied(),
-            copies: log.clone(),
-            log,
-            ..Self::default()
-        }
-    }
-
-    /// Returns a deleted document with this number of revisions, the last of which is the tombstone.
-    pub fn deleted(revisions: u8) -> Self {
-        let mut documents = Self::of(revisions);
-        documents.current = None;
-        for versions in [&mut documents.copies, &mut documents.log] {
-            if let Some(last) = versions.last_mut() {
-                last.deleted = true;
-            }
-        }
-        documents
-    }
-
-    fn copy(&self, revision: u8) -> Option<Version> {
-        self.copies.iter().find(|copy| copy.revision == revision).copied()
-    }
-
-    fn newest_copy(&self) -> Option<Version> {
-        self.copies.last().copied()
-    }
-
-    fn add_copy(&mut self, version: Version) {
-        self.copies.push(version);
-        self.copies.sort_by_key(|copy| copy.revision);
-    }
-
-    /// Writes the current document. A number that an earlier version had is not logged: the invariants tell whether it
-    /// is mistaken for a revision.
-    fn change(&mut self, version: Version) {
-        if usize::from(version.revision) > self.log.len() {
-            self.log.push(version);
-        }
-        self.current = Some(version);
-    }
-
-    /// Returns whether the copies from the first that is not pruned on are complete.
-    fn is_complete(&self) -> bool {
-        let mut log = self.log.iter();
-        log.all(|version| version.revision <= self.pruned || self.copies.contains(version))
-    }
-}
-
-crate::stored!(Documents);
 
 /// A state of the model.
 type Moment = State<Documents, Client>;

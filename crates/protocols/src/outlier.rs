@@ -7,6 +7,7 @@
 //! programs, and the optimizations for tasks of one process, so that each client is a process of its own.
 
 pub mod delete;
+mod documents;
 pub mod push;
 pub mod rebalance;
 pub mod remove;
@@ -16,75 +17,22 @@ pub mod update;
 
 use stateright::Property;
 
-use crate::transactions::Transactions;
 use crate::world::{Protocol, Ran, State, World};
 use delete::Delete;
+pub use documents::{CAP, Documents, Extra, Form, Rules, THRESHOLD};
+use documents::{ELEMENTS, is_same};
 use push::{Ended, Push};
 use rebalance::Rebalance;
 use remove::Remove;
-use update::{Outcome, Update, is_same};
-
-/// The maximum number of elements in the array.
-pub const THRESHOLD: usize = 2;
-/// The maximum number of elements in an overflow document.
-pub const CAP: usize = 2;
-
-/// The modelled commands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Form {
-    /// Those of this project.
-    Ours,
-    /// Those of the manual: reads the flag, pushes, and sets the flag if the array is too long by then. Overflow
-    /// documents are written by an upsert without a unique index.
-    Manual,
-    /// Those of this project, but sets the flag after it opens overflow documents, and not in the same transaction.
-    FlagLast,
-    /// Those of this project, but deletes the main document and its overflow documents by a command each.
-    DeleteApart,
-    /// Those of this project, but a unique push to a known outlier never checks the array after it.
-    NoCheck,
-    /// Those of this project, but a rebalance that fills the array keeps the ids of overflow documents.
-    SameIds,
-    /// Those of this project, but an update that finds no element does not read a snapshot.
-    NoSnapshot,
-}
+use update::{Outcome, Update};
 
 /// A document with its overflow documents, and clients that write to it.
 #[derive(Clone, Debug)]
 pub struct Outlier {
-    /// Whose commands the clients send.
-    pub form: Form,
-    /// Whether elements are unique and pushed with `push_unique`.
-    pub unique: bool,
+    /// The settings of the calls.
+    pub rules: Rules,
     /// The initial states.
     pub starts: Vec<(Documents, Vec<Client>)>,
-}
-
-/// The document and its overflow documents.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Documents {
-    /// Whether the main document exists.
-    pub exists: bool,
-    /// The array.
-    pub inline: Vec<u8>,
-    /// The flag.
-    pub flag: bool,
-    /// The overflow documents, in the order of their positions.
-    pub extras: Vec<Extra>,
-    /// The id of the next overflow document.
-    pub(crate) next_id: u8,
-    pub(crate) transactions: Transactions,
-}
-
-/// An overflow document. Its count is the number of its elements.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Extra {
-    /// Its id.
-    pub id: u8,
-    /// Its position.
-    pub seq: u8,
-    /// Its elements.
-    pub elements: Vec<u8>,
 }
 
 /// A call.
@@ -102,78 +50,6 @@ pub enum Client {
     Update(Update),
 }
 
-/// The bit of the main document.
-const MAIN: u64 = 1;
-
-/// The commands that read from a snapshot whether an element is stored anywhere.
-const IS_STORED: [&str; 3] = ["begin: read sales", "then: read extra_sales", "then: commitTransaction"];
-
-/// Returns the bit of the overflow document at a position.
-fn position_bit(seq: u8) -> u64 {
-    1 << (1 + seq)
-}
-
-/// Returns the bits of the entries of elements in the unique index, if there is one.
-fn entries(unique: bool, elements: &[u8]) -> u64 {
-    let of_index = elements.iter().filter(|_| unique);
-    of_index.fold(0, |names, element| names | 1 << (32 + element))
-}
-
-impl Documents {
-    /// Returns documents with these elements in the array, and these in overflow documents.
-    pub fn of(inline: &[u8], extras: &[&[u8]]) -> Self {
-        let extras = extras.iter().zip(0..).map(|(elements, seq)| Extra {
-            id: seq,
-            seq,
-            elements: elements.to_vec(),
-        });
-        let extras: Vec<Extra> = extras.collect();
-        Self {
-            exists: true,
-            inline: inline.to_vec(),
-            flag: !extras.is_empty(),
-            next_id: u8::try_from(extras.len()).unwrap_or(u8::MAX),
-            extras,
-            transactions: Transactions::default(),
-        }
-    }
-
-    /// Returns all elements, in order.
-    pub fn elements(&self) -> impl Iterator<Item = u8> {
-        let of_extras = self.extras.iter().flat_map(|extra| &extra.elements);
-        self.inline.iter().chain(of_extras).copied()
-    }
-
-    /// Returns how often an element is stored, in any version.
-    pub fn count(&self, element: u8) -> usize {
-        self.elements().filter(|stored| is_same(*stored, element)).count()
-    }
-
-    /// Returns whether a reader that follows the flag finds an element, or the document is deleted.
-    fn is_visible(&self, element: u8) -> bool {
-        let is_inline = self.inline.iter().any(|stored| is_same(*stored, element));
-        !self.exists || is_inline || self.flag && self.count(element) > 0
-    }
-
-    /// Inserts overflow documents, with new ids.
-    fn insert(&mut self, extras: Vec<Extra>) {
-        for extra in extras {
-            self.extras.push(Extra {
-                id: self.next_id,
-                ..extra
-            });
-            self.next_id += 1;
-        }
-        self.extras.sort_by_key(|extra| extra.seq);
-    }
-
-    fn extras_have(&self, element: u8) -> bool {
-        self.extras.iter().any(|extra| extra.elements.contains(&element))
-    }
-}
-
-crate::stored!(Documents);
-
 /// A state of the model.
 type Moment = State<Documents, Client>;
 
@@ -187,11 +63,11 @@ impl Protocol for Outlier {
 
     fn run(&self, documents: &mut Documents, me: usize, client: &mut Client) -> Ran {
         match client {
-            Client::Push(call) => call.run(self, documents, me),
+            Client::Push(call) => call.run(&self.rules, documents, me),
             Client::Remove(call) => call.run(documents),
-            Client::Rebalance(call) => call.run(self, documents, me),
-            Client::Delete(call) => call.run(self.form, self.unique, documents, me),
-            Client::Update(call) => call.run(self.form, documents),
+            Client::Rebalance(call) => call.run(&self.rules, documents, me),
+            Client::Delete(call) => call.run(self.rules.form, self.rules.unique, documents, me),
+            Client::Update(call) => call.run(self.rules.form, documents),
         }
     }
 
@@ -227,7 +103,7 @@ impl Protocol for Outlier {
 
     fn unknown(&self, client: &Client) -> Client {
         match client {
-            Client::Push(call) => Client::Push(call.unknown(self)),
+            Client::Push(call) => Client::Push(call.unknown(&self.rules)),
             Client::Remove(call) => Client::Remove(Remove::new(call.element)),
             Client::Rebalance(_) => Client::Rebalance(Rebalance::default()),
             Client::Delete(_) => Client::Delete(Delete::new(false)),
@@ -251,7 +127,7 @@ impl Protocol for Outlier {
             ),
             Property::always("no element is stored twice", |world, state: &Moment| {
                 // A unique element can be stored twice for a moment, and after a fault until a rebalance.
-                let may_be = world.protocol.unique && (!world.is_quiet(state) || state.faults < world.faults);
+                let may_be = world.protocol.rules.unique && (!world.is_quiet(state) || state.faults < world.faults);
                 may_be || (0..ELEMENTS).all(|element| state.documents.count(element) <= 1)
             }),
             Property::always("the elements of the initial state stay", |world, state: &Moment| {
@@ -298,7 +174,7 @@ impl Protocol for Outlier {
                     return true;
                 }
                 let mut documents = state.documents.clone();
-                rebalance::apply_now(&world.protocol, &mut documents);
+                rebalance::apply_now(&world.protocol.rules, &mut documents);
                 (0..ELEMENTS).all(|element| documents.count(element) == state.documents.count(element).min(1))
                     && rebalance::is_correct(&documents)
             }),
@@ -355,9 +231,6 @@ impl Protocol for Outlier {
         ]
     }
 }
-
-/// The number that all elements are below.
-const ELEMENTS: u8 = 16;
 
 impl Outlier {
     fn has_no_rebalance(&self) -> bool {

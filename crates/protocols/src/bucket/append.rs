@@ -3,7 +3,7 @@
 //! Mirrors `write/store.rs` and the batches in `write` of `crates/bucket/src`. An upsert is two steps of the server: it
 //! searches for a bucket, and inserts one if it finds none. An index can refuse that insert.
 
-use super::{Bucket, Buckets, Collision, Form, OPEN, Page, bytes, name, names_of};
+use super::documents::{Buckets, Collision, Form, OPEN, Page, Rules, bytes, name, names_of};
 use crate::world::Ran;
 
 /// A call and its progress.
@@ -96,8 +96,8 @@ impl Append {
 
     /// Returns the call after an unknown outcome: the application retries if items have ids. The manual has no ids, and
     /// its application retries all the same.
-    pub(super) fn unknown(&self, bucket: &Bucket) -> Self {
-        let at = match bucket.item_ids || bucket.form == Form::Manual {
+    pub(super) fn unknown(&self, rules: &Rules) -> Self {
+        let at = match rules.item_ids || rules.form == Form::Manual {
             true => At::Upsert,
             false => At::Ended(Ended::Unknown),
         };
@@ -119,52 +119,52 @@ impl Append {
         }
     }
 
-    pub(super) fn run(&mut self, bucket: &Bucket, buckets: &mut Buckets) -> Ran {
+    pub(super) fn run(&mut self, rules: &Rules, buckets: &mut Buckets) -> Ran {
         let is_single = self.items.len() == 1;
         match &mut self.at {
             At::Upsert => {
-                if bucket.is_open_locked(buckets) {
+                if rules.is_open_locked(buckets) {
                     return Ran::Waits;
                 }
-                let (page, follows) = bucket.pages(&self.rest)[0];
-                let is_large = bucket.most.is_some_and(|most| bytes(&page[..1]) >= most);
-                match bucket.push(buckets, page, self.closes.unwrap_or(is_large), follows) {
+                let (page, follows) = rules.pages(&self.rest)[0];
+                let is_large = rules.most.is_some_and(|most| bytes(&page[..1]) >= most);
+                match rules.push(buckets, page, self.closes.unwrap_or(is_large), follows) {
                     Some(Ok(0)) => self.closes = Some(false),
-                    Some(Ok(stored)) => self.stored(bucket, stored),
-                    Some(Err(collision)) => self.collided(bucket, collision),
+                    Some(Ok(stored)) => self.stored(rules, stored),
+                    Some(Err(collision)) => self.collided(rules, collision),
                     None => self.at = At::Open,
                 }
             }
             At::Open => {
-                let (items, closed) = bucket.pages(&self.rest)[0];
+                let (items, closed) = rules.pages(&self.rest)[0];
                 let offered = items.len();
                 let page = Page {
-                    id: self.new_id(bucket),
+                    id: self.new_id(rules),
                     items: items.to_vec(),
                     closed,
                 };
                 if buckets.transactions.is_locked(name(page.id) | OPEN) {
                     return Ran::Waits;
                 }
-                match bucket.insert(buckets, page) {
+                match rules.insert(buckets, page) {
                     Ok(()) => {
                         let second = usize::from(self.rest[0] / 10);
                         if self.cached[second] > 0 {
                             self.cached[second] += 1;
                         }
-                        self.stored(bucket, offered);
+                        self.stored(rules, offered);
                     }
-                    Err(collision) => self.collided(bucket, collision),
+                    Err(collision) => self.collided(rules, collision),
                 }
             }
             At::IsStored(collision) => {
                 let collision = *collision;
-                let offered = bucket.pages(&self.rest)[0].0;
+                let offered = rules.pages(&self.rest)[0].0;
                 let is_stored = offered.iter().any(|item| buckets.count(*item) > 0);
                 match (is_stored, is_single) {
                     (true, true) => self.at = At::Ended(Ended::Repeated),
                     (true, false) => self.at = At::Drop,
-                    (false, _) => self.retry(bucket, collision),
+                    (false, _) => self.retry(rules, collision),
                 }
             }
             At::FreeSuffix => {
@@ -182,11 +182,11 @@ impl Append {
             }
             At::Insert(pages, is_mid_command) => {
                 let page = pages[0].clone();
-                if buckets.transactions.is_locked(names_of(&page, bucket)) {
+                if buckets.transactions.is_locked(names_of(&page, rules)) {
                     return Ran::Waits;
                 }
                 let items = page.items.len();
-                match bucket.insert(buckets, page) {
+                match rules.insert(buckets, page) {
                     Ok(()) => {
                         pages.remove(0);
                         *is_mid_command = true;
@@ -202,35 +202,35 @@ impl Append {
             }
             At::ReadSuffixes => {
                 let free = [buckets.free_suffix(0), buckets.free_suffix(1)];
-                self.pack(bucket, free);
+                self.pack(rules, free);
             }
             At::Ended(_) => {}
         }
         Ran::Done
     }
 
-    fn new_id(&self, bucket: &Bucket) -> u8 {
+    fn new_id(&self, rules: &Rules) -> u8 {
         let second = self.rest[0] / 10;
-        match bucket.form {
+        match rules.form {
             Form::Ours => second * 10 + self.cached[usize::from(second)],
             Form::Manual => second * 10,
         }
     }
 
     /// Drops stored items from the rest, after a write to the open bucket or to one that was opened for them.
-    fn stored(&mut self, bucket: &Bucket, items: usize) {
+    fn stored(&mut self, rules: &Rules, items: usize) {
         self.rest.drain(..items);
         self.closes = None;
         if self.rest.is_empty() {
             self.at = At::Ended(Ended::Stored);
         } else {
-            self.pack(bucket, self.cached);
+            self.pack(rules, self.cached);
         }
     }
 
     /// Packs the rest of a batch into new buckets, with these suffixes and those that follow.
-    fn pack(&mut self, bucket: &Bucket, mut free: [u8; 2]) {
-        let pages = bucket.pages(&self.rest).into_iter().map(|(items, closed)| {
+    fn pack(&mut self, rules: &Rules, mut free: [u8; 2]) {
+        let pages = rules.pages(&self.rest).into_iter().map(|(items, closed)| {
             let second = items[0] / 10;
             let suffix = &mut free[usize::from(second)];
             *suffix += 1;
@@ -243,23 +243,23 @@ impl Append {
         self.at = At::Insert(pages.collect(), false);
     }
 
-    fn collided(&mut self, bucket: &Bucket, collision: Collision) {
-        match bucket.form {
+    fn collided(&mut self, rules: &Rules, collision: Collision) {
+        match rules.form {
             Form::Manual => self.at = At::Ended(Ended::Refused),
-            Form::Ours if bucket.item_ids && collision == Collision::Item && self.items.len() == 1 => {
+            Form::Ours if rules.item_ids && collision == Collision::Item && self.items.len() == 1 => {
                 self.at = At::Ended(Ended::Repeated);
             }
-            Form::Ours if bucket.item_ids => self.at = At::IsStored(collision),
-            Form::Ours => self.retry(bucket, collision),
+            Form::Ours if rules.item_ids => self.at = At::IsStored(collision),
+            Form::Ours => self.retry(rules, collision),
         }
     }
 
     /// Retries after a collision with an item or a bucket of another call.
-    fn retry(&mut self, bucket: &Bucket, collision: Collision) {
+    fn retry(&mut self, rules: &Rules, collision: Collision) {
         self.at = At::Upsert;
         let is_again = self.has_collided(collision);
         self.collided |= 1 << collision as u8;
-        if collision == Collision::Open && bucket.most.is_some() {
+        if collision == Collision::Open && rules.most.is_some() {
             self.closes = Some(true);
         }
         if collision == Collision::Id {
@@ -273,7 +273,7 @@ impl Append {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Client;
+    use super::super::{Bucket, Client};
     use super::*;
     use crate::check::{explore, is_long};
 
@@ -302,10 +302,12 @@ mod tests {
 
     fn bucket(form: Form, item_ids: bool) -> Bucket {
         Bucket {
-            form,
-            page_size: 2,
-            most: None,
-            item_ids,
+            rules: Rules {
+                form,
+                page_size: 2,
+                most: None,
+                item_ids,
+            },
             starts: starts(),
         }
     }
@@ -340,14 +342,16 @@ mod tests {
     fn no_bucket_exceeds_a_bound_of_bytes() {
         let open = Buckets::of(&[(0, &[0, 1])]);
         let bounded = Bucket {
-            page_size: 3,
-            most: Some(3),
+            rules: Rules {
+                page_size: 3,
+                most: Some(3),
+                ..bucket(Form::Ours, false).rules
+            },
             starts: vec![
                 (open.clone(), calls(&[&[8], &[5], &[18]])),
                 (open, calls(&[&[4, 8, 5], &[18], &[6]])),
                 (Buckets::default(), calls(&[&[8], &[9], &[18]])),
             ],
-            ..bucket(Form::Ours, false)
         };
         explore(bounded).assert_holds(1000);
     }
@@ -373,10 +377,12 @@ mod tests {
             ),
         ] {
             let bounded = Bucket {
-                page_size: 3,
-                most: Some(most),
+                rules: Rules {
+                    page_size: 3,
+                    most: Some(most),
+                    ..bucket(Form::Ours, true).rules
+                },
                 starts,
-                ..bucket(Form::Ours, true)
             };
             explore(bounded).assert_holds(1000);
         }

@@ -4,10 +4,8 @@
 //! other, in the order of their ids. It waits for a transaction that has written a bucket. If that transaction has
 //! deleted the bucket and inserted one with the same id, the server continues after this id, and skips the new bucket.
 
-use stateright::Property;
-
-use super::{Bucket, Buckets, Client, Moment, appends, deletions, is_first, name, names_of};
-use crate::world::{Ran, World};
+use super::documents::{Buckets, Rules, name, names_of};
+use crate::world::Ran;
 
 /// The condition under which a deletion ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -93,12 +91,12 @@ impl Delete {
         }
     }
 
-    pub(super) fn run(&mut self, bucket: &Bucket, buckets: &mut Buckets) -> Ran {
+    pub(super) fn run(&mut self, rules: &Rules, buckets: &mut Buckets) -> Ran {
         match self.at {
             At::Begin => {
                 self.before = buckets.pages.iter().flat_map(|page| &page.items).copied().collect();
                 self.at = At::Next(None);
-                return self.run(bucket, buckets);
+                return self.run(rules, buckets);
             }
             At::Next(last) => {
                 let next = buckets.pages.iter().map(|page| page.id);
@@ -109,7 +107,7 @@ impl Delete {
                         buckets.watched |= name(id);
                         At::Locked(id)
                     }
-                    Some(id) => self.delete(bucket, buckets, id),
+                    Some(id) => self.delete(rules, buckets, id),
                 };
             }
             At::Locked(id) => {
@@ -124,7 +122,7 @@ impl Delete {
                         self.skipped |= buckets.pages.iter().any(|page| page.id == id);
                         At::Next(Some(id))
                     }
-                    false => self.delete(bucket, buckets, id),
+                    false => self.delete(rules, buckets, id),
                 };
             }
             At::Read => {
@@ -138,11 +136,11 @@ impl Delete {
         Ran::Done
     }
 
-    fn delete(&mut self, bucket: &Bucket, buckets: &mut Buckets, id: u8) -> At {
+    fn delete(&mut self, rules: &Rules, buckets: &mut Buckets, id: u8) -> At {
         if let Some(at) = buckets.pages.iter().position(|page| page.id == id) {
             let page = buckets.pages.remove(at);
             buckets.deleted(id);
-            buckets.transactions.wrote(names_of(&page, bucket));
+            buckets.transactions.wrote(names_of(&page, rules));
             self.found = true;
             self.in_pass = true;
         }
@@ -159,63 +157,11 @@ impl Delete {
     }
 }
 
-/// Returns the invariants of a deletion, and the situations that some state must reach.
-pub(super) fn properties() -> Vec<Property<World<Bucket>>> {
-    vec![
-        Property::always(
-            "the items at the start of a deletion are deleted when it ends",
-            |world, state: &Moment| {
-                // If several calls append an item, it can be stored again after it was deleted.
-                let counts = |item: &&u8| {
-                    let calls = appends(state).filter(|call| call.items.contains(item)).count();
-                    is_first(**item) || calls == 1 && state.is_without_faults(world.faults)
-                };
-                let mut ended = deletions(state).filter(|call| call.has_ended());
-                ended.all(|call| {
-                    let mut before = call.before.iter().filter(counts);
-                    before.all(|item| state.documents.count(*item) == 0)
-                })
-            },
-        ),
-        Property::always("a deletion that finds no bucket leaves none", |_, state: &Moment| {
-            let mut ended = deletions(state).filter(|call| call.has_ended() && !call.found);
-            ended.all(|call| {
-                call.before
-                    .iter()
-                    .all(|item| state.documents.count(*item) == 0 || !is_first(*item))
-            })
-        }),
-        Property::sometimes("a deletion skips a bucket", |world, state: &Moment| {
-            let has_both = world.protocol.has_deletions() && world.protocol.has_removals();
-            !has_both || deletions(state).any(Delete::has_skipped)
-        }),
-        Property::sometimes("a client dies in the middle of a deletion", |world, state: &Moment| {
-            let mut clients = state.clients.iter().enumerate();
-            !world.protocol.has_deletions()
-                || clients.any(|(at, client)| {
-                    state.is_dead(at) && matches!(client, Client::Delete(call) if call.found && !call.has_ended())
-                })
-        }),
-        Property::sometimes(
-            "an item is stored during the deletion of its key",
-            |world, state: &Moment| {
-                !world.protocol.has_deletions()
-                    || deletions(state).any(|call| {
-                        let is_new = |item: &u8| !call.before.contains(item);
-                        call.found
-                            && call.has_ended()
-                            && state.documents.pages.iter().any(|page| page.items.iter().any(is_new))
-                    })
-            },
-        ),
-    ]
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::Form;
     use super::super::append::Append;
     use super::super::remove::Remove;
+    use super::super::{Bucket, Client, Form};
     use super::*;
     use crate::check::{explore, is_long};
 
@@ -263,10 +209,12 @@ mod tests {
             ]);
         }
         Bucket {
-            form: Form::Ours,
-            page_size: 2,
-            most: None,
-            item_ids,
+            rules: Rules {
+                form: Form::Ours,
+                page_size: 2,
+                most: None,
+                item_ids,
+            },
             starts,
         }
     }

@@ -3,7 +3,7 @@
 //! Mirrors `write/removal.rs`, `form/chain.rs` and `form/layout.rs` of `crates/bucket/src`, and the rewrites and
 //! transactions of `crates/core`.
 
-use super::{Bucket, Buckets, Form, OPEN, Page, name, names_of};
+use super::documents::{Buckets, Form, OPEN, Page, Rules, name, names_of};
 use crate::world::Ran;
 
 /// A call and its progress.
@@ -90,7 +90,7 @@ impl Remove {
         }
     }
 
-    pub(super) fn run(&mut self, bucket: &Bucket, buckets: &mut Buckets, me: usize) -> Ran {
+    pub(super) fn run(&mut self, rules: &Rules, buckets: &mut Buckets, me: usize) -> Ran {
         match &mut self.at {
             At::Find => {
                 self.at = match buckets.page_of(self.item) {
@@ -98,8 +98,8 @@ impl Remove {
                     Some(page) => {
                         let page = &buckets.pages[page];
                         let (id, count) = (page.id, page.items.len());
-                        let is_single = count == 1 && (bucket.page_size == 1 || bucket.most.is_some());
-                        match !bucket.is_full(page) || is_single || bucket.form == Form::Manual {
+                        let is_single = count == 1 && (rules.page_size == 1 || rules.most.is_some());
+                        match !rules.is_full(page) || is_single || rules.form == Form::Manual {
                             true => At::Take { id, count },
                             false => At::Begin { is_retry: false },
                         }
@@ -111,21 +111,21 @@ impl Remove {
                 if buckets.transactions.is_locked(name(id)) {
                     return Ran::Waits;
                 }
-                let is_taken = self.take(bucket, buckets, id, count);
-                self.at = match is_taken || bucket.form == Form::Manual {
+                let is_taken = self.take(rules, buckets, id, count);
+                self.at = match is_taken || rules.form == Form::Manual {
                     true => At::Ended,
                     false => At::Begin { is_retry: false },
                 };
             }
             At::Begin { is_retry } => {
                 buckets.transactions.begin(me);
-                let open = buckets.pages.iter().find(|page| !bucket.is_full(page));
+                let open = buckets.pages.iter().find(|page| !rules.is_full(page));
                 if let Some(open) = open.filter(|_| *is_retry)
                     && !buckets.transactions.write(me, name(open.id))
                 {
                     return Ran::Done; // it is retried
                 }
-                self.at = match self.plan(bucket, buckets) {
+                self.at = match self.plan(rules, buckets) {
                     Some(changes) => At::Delete(changes),
                     None => {
                         buckets.transactions.abort(me);
@@ -142,13 +142,13 @@ impl Remove {
             }
             At::Insert(changes) => {
                 let names = changes.written.iter();
-                let names = names.fold(0, |names, page| names | names_of(page, bucket));
+                let names = names.fold(0, |names, page| names | names_of(page, rules));
                 // An index entry of a removed page belongs to no other writer.
                 let is_taken = names & OPEN != 0
                     && buckets
                         .pages
                         .iter()
-                        .any(|page| !bucket.is_full(page) && !changes.removed.contains(&page.id));
+                        .any(|page| !rules.is_full(page) && !changes.removed.contains(&page.id));
                 if is_taken && !buckets.transactions.has_changed(me, OPEN) {
                     // A duplicate key, for which our own loop retries the transaction.
                     buckets.transactions.abort(me);
@@ -175,14 +175,14 @@ impl Remove {
     }
 
     /// Removes it from a bucket that is still as it was read. The manual's `$pull` has no such condition.
-    fn take(&self, bucket: &Bucket, buckets: &mut Buckets, id: u8, count: usize) -> bool {
+    fn take(&self, rules: &Rules, buckets: &mut Buckets, id: u8, count: usize) -> bool {
         let Some(at) = buckets.pages.iter().position(|page| page.id == id) else {
             return false;
         };
-        let is_full = bucket.is_full(&buckets.pages[at]);
+        let is_full = rules.is_full(&buckets.pages[at]);
         let page = &mut buckets.pages[at];
         let has = page.items.contains(&self.item);
-        let open = match bucket.form {
+        let open = match rules.form {
             Form::Manual => true,
             Form::Ours if count == 1 => page.items.len() == 1,
             Form::Ours => page.items.len() > 1 && !is_full,
@@ -191,7 +191,7 @@ impl Remove {
             return false;
         }
         page.items.retain(|item| *item != self.item);
-        if page.items.is_empty() && bucket.form == Form::Ours {
+        if page.items.is_empty() && rules.form == Form::Ours {
             buckets.pages.remove(at);
             buckets.deleted(id);
         }
@@ -200,9 +200,9 @@ impl Remove {
     }
 
     /// Returns the changes of the pages from the item's on, or from the open page if that precedes it.
-    fn plan(&self, bucket: &Bucket, buckets: &Buckets) -> Option<Changes> {
+    fn plan(&self, rules: &Rules, buckets: &Buckets) -> Option<Changes> {
         let of_item = buckets.page_of(self.item)?;
-        let open = buckets.pages.iter().position(|page| !bucket.is_full(page));
+        let open = buckets.pages.iter().position(|page| !rules.is_full(page));
         let chain = &buckets.pages[open.unwrap_or(of_item).min(of_item)..];
         let items = chain
             .iter()
@@ -211,7 +211,7 @@ impl Remove {
         let mut pages: Vec<Page> = Vec::new();
         let numbers: Vec<u8> = items.iter().map(|(item, _)| *item).collect();
         let mut rest = items.as_slice();
-        for (page, closed) in bucket.pages(&numbers) {
+        for (page, closed) in rules.pages(&numbers) {
             let (items, later) = rest.split_at(page.len());
             rest = later;
             let previous = pages.last().map(|page| page.id);
@@ -232,8 +232,8 @@ impl Remove {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Client;
     use super::super::append::Append;
+    use super::super::{Bucket, Client};
     use super::*;
     use crate::check::explore;
 
@@ -260,10 +260,12 @@ mod tests {
             (open_before, vec![remove(0), remove(10), append(&[4, 5])]),
         ];
         Bucket {
-            form,
-            page_size: 2,
-            most: None,
-            item_ids: form == Form::Ours,
+            rules: Rules {
+                form,
+                page_size: 2,
+                most: None,
+                item_ids: form == Form::Ours,
+            },
             starts,
         }
     }
@@ -277,13 +279,15 @@ mod tests {
     fn a_removal_shifts_later_pages_of_three_and_loses_nothing() {
         let open = Buckets::of(&[(0, &[0, 1, 2]), (1, &[3, 10])]);
         let explored = explore(Bucket {
-            page_size: 3,
+            rules: Rules {
+                page_size: 3,
+                ..bucket(Form::Ours).rules
+            },
             starts: vec![
                 (open.clone(), vec![remove(0), append(&[4]), append(&[5])]),
                 (open.clone(), vec![remove(3), remove(10), append(&[4])]),
                 (open, vec![remove(1), remove(10), append(&[4, 5])]),
             ],
-            ..bucket(Form::Ours)
         });
         explored.assert_holds(1000);
     }
@@ -297,15 +301,17 @@ mod tests {
         let open = closed(Buckets::of(&[(0, &[0, 1]), (1, &[3, 13])]));
         let single = closed(Buckets::of(&[(0, &[0]), (1, &[3, 10])]));
         let explored = explore(Bucket {
-            page_size: 3,
-            most: Some(4),
+            rules: Rules {
+                page_size: 3,
+                most: Some(4),
+                ..bucket(Form::Ours).rules
+            },
             starts: vec![
                 (open.clone(), vec![remove(0), append(&[18]), append(&[5])]),
                 (single.clone(), vec![remove(0), remove(3), append(&[18])]),
                 (single, vec![remove(10), append(&[18]), append(&[4, 5])]),
                 (open, vec![remove(3), append(&[4]), append(&[18, 5])]),
             ],
-            ..bucket(Form::Ours)
         });
         explored.assert_holds(1000);
     }

@@ -17,21 +17,22 @@ fn delete() -> Client {
 
 fn bucket(starts: Vec<(Buckets, Vec<Client>)>) -> Bucket {
     Bucket {
-        form: Form::Ours,
-        page_size: 2,
-        most: None,
-        item_ids: true,
+        rules: Rules {
+            form: Form::Ours,
+            page_size: 2,
+            most: None,
+            item_ids: true,
+        },
         starts,
     }
 }
 
 /// With a bound of bytes.
 fn bounded(most: usize) -> Bucket {
-    Bucket {
-        page_size: 3,
-        most: Some(most),
-        ..bucket(Vec::new())
-    }
+    let mut bucket = bucket(Vec::new());
+    bucket.rules.page_size = 3;
+    bucket.rules.most = Some(most);
+    bucket
 }
 
 fn sent(bucket: &Bucket, buckets: &Buckets, clients: &[Client]) -> Vec<&'static str> {
@@ -49,10 +50,8 @@ fn the_code_sends_the_commands_of_the_model() {
     code.leave_out("in the caller's transaction");
     code.leave_out("monotonic");
     let with_ids = bucket(Vec::new());
-    let without_ids = Bucket {
-        item_ids: false,
-        ..with_ids.clone()
-    };
+    let mut without_ids = with_ids.clone();
+    without_ids.rules.item_ids = false;
     let (open, full) = (Buckets::of(&[(0, &[0, 1]), (1, &[2])]), Buckets::of(&[(0, &[0, 1])]));
     let mut compare = |of: &str, bucket: &Bucket, buckets: &Buckets, clients: &[Client]| {
         let (table, operation) = of.split_once(' ').unwrap();
@@ -92,12 +91,11 @@ fn the_code_sends_the_commands_of_the_model() {
     let mut batches = lanes::tests::batches(items.len()).into_iter();
     let (first, others) = items.split_at(batches.next().expect("a command"));
     assert_eq!(batches.collect::<Vec<_>>(), [others.len()]);
+    let mut of_three = with_ids.clone();
+    of_three.rules.page_size = 3;
     compare(
         "bucket::Histories append, of six calls, of which five are sent together",
-        &Bucket {
-            page_size: 3,
-            ..with_ids.clone()
-        },
+        &of_three,
         &Buckets::of(&[(0, &[0, 1, 2]), (1, &[3])]),
         &[append(first), append(others)],
     );

@@ -3,7 +3,7 @@
 //! Mirrors `crates/history/src/write/prune.rs`: the number of the newest copy, then one command that deletes older ones,
 //! which the server runs document by document.
 
-use super::{Documents, copy_bit};
+use super::documents::{Documents, copy_bit};
 use crate::world::Ran;
 
 /// A call and its progress.

@@ -3,7 +3,7 @@
 //! Mirrors `crates/history/src/write`: a transaction changes the current document and inserts the copy. An insert reads the
 //! number of the newest copy in it. An upsert and a restore insert, in the same transaction, a document that does not exist.
 
-use super::{CURRENT, Documents, Form, Version, copy_bit};
+use super::documents::{CURRENT, Documents, Form, Version, copy_bit};
 use crate::world::Ran;
 
 /// What a call changes.

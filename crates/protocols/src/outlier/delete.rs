@@ -2,7 +2,7 @@
 //!
 //! Mirrors `crates/outlier/src/write/delete.rs`: a typical document in one command, and an outlier in a transaction.
 
-use super::{Documents, Form, MAIN, entries, position_bit};
+use super::documents::{Documents, Form, MAIN, entries, position_bit};
 use crate::world::Ran;
 
 /// A call and its progress.

@@ -3,7 +3,7 @@
 //! Mirrors `push.rs` and `overflow.rs` of `crates/outlier/src/write`. A command that changes nothing, such as a push to
 //! a flagged array, writes nothing, and does not wait for a transaction.
 
-use super::{CAP, Documents, Extra, Form, MAIN, Outlier, THRESHOLD, entries, position_bit};
+use super::documents::{CAP, Documents, Extra, Form, MAIN, Rules, THRESHOLD, entries, position_bit};
 use crate::world::Ran;
 
 /// A call and its progress.
@@ -144,9 +144,9 @@ impl Push {
     }
 
     /// Returns the call after an unknown outcome: the application retries if elements are unique.
-    pub(super) fn unknown(&self, outlier: &Outlier) -> Self {
-        match outlier.unique {
-            true => Self::new(outlier.form, &self.elements),
+    pub(super) fn unknown(&self, rules: &Rules) -> Self {
+        match rules.unique {
+            true => Self::new(rules.form, &self.elements),
             false => Self {
                 at: At::Ended(Ended::Unknown),
                 ..self.clone()
@@ -168,9 +168,9 @@ impl Push {
         }
     }
 
-    pub(super) fn run(&mut self, outlier: &Outlier, documents: &mut Documents, me: usize) -> Ran {
+    pub(super) fn run(&mut self, rules: &Rules, documents: &mut Documents, me: usize) -> Ran {
         match self.at {
-            At::Main => return self.main(outlier.unique, documents),
+            At::Main => return self.main(rules.unique, documents),
             At::ReadMain if !documents.flag => self.forget(),
             At::ReadMain => {
                 self.at = match documents.inline.contains(&self.rest[0]) {
@@ -178,8 +178,8 @@ impl Push {
                     false => At::Fill,
                 }
             }
-            At::Fill => return self.fill(outlier, documents),
-            At::Begin(seq) if outlier.form == Form::FlagLast => {
+            At::Fill => return self.fill(rules, documents),
+            At::Begin(seq) if rules.form == Form::FlagLast => {
                 // One command, without a transaction: the unique index decides.
                 let extras = self.extras(seq);
                 if documents.transactions.is_locked(position_bits(&extras)) {
@@ -204,13 +204,13 @@ impl Push {
                     self.at = At::Insert(seq);
                 } // otherwise it is retried
             }
-            At::Insert(seq) => self.insert_in_transaction(outlier.unique, documents, me, seq),
+            At::Insert(seq) => self.insert_in_transaction(rules.unique, documents, me, seq),
             At::Commit(seq) => {
                 documents.flag = true;
                 documents.insert(self.extras(seq));
                 documents.transactions.commit(me);
                 self.rest.clear();
-                self.stored_in_extras(outlier, None);
+                self.stored_in_extras(rules, None);
             }
             At::CheckUnique => {
                 self.at = match documents.inline.contains(&self.elements[0]) {
@@ -283,7 +283,7 @@ impl Push {
         Ran::Done
     }
 
-    fn fill(&mut self, outlier: &Outlier, documents: &mut Documents) -> Ran {
+    fn fill(&mut self, rules: &Rules, documents: &mut Documents) -> Ran {
         let Some(newest) = documents.extras.len().checked_sub(1) else {
             match self.known {
                 Some(_) => self.forget(),
@@ -293,17 +293,17 @@ impl Push {
         };
         let Extra { id, seq, elements } = &documents.extras[newest];
         let (id, seq, room) = (*id, *seq, CAP.saturating_sub(elements.len()));
-        if outlier.unique && elements.contains(&self.rest[0]) {
+        if rules.unique && elements.contains(&self.rest[0]) {
             self.at = At::Ended(Ended::Exists);
             return Ran::Done;
         }
         if room > 0 {
             let taken = &self.rest[..room.min(self.rest.len())];
-            let names = position_bit(seq) | entries(outlier.unique, taken);
+            let names = position_bit(seq) | entries(rules.unique, taken);
             if documents.transactions.is_locked(names) {
                 return Ran::Waits;
             }
-            if outlier.unique && documents.extras_have(self.rest[0]) {
+            if rules.unique && documents.extras_have(self.rest[0]) {
                 self.at = At::Ended(Ended::Exists); // the unique index refused it
                 return Ran::Done;
             }
@@ -313,7 +313,7 @@ impl Push {
             self.was_hidden |= !documents.flag;
         }
         match self.rest.is_empty() {
-            true => self.stored_in_extras(outlier, Some(id)),
+            true => self.stored_in_extras(rules, Some(id)),
             false => self.at = At::Begin(seq + 1),
         }
         Ran::Done
@@ -343,9 +343,9 @@ impl Push {
     }
 
     /// The element was added to the overflow document with this id, or to a new one.
-    fn stored_in_extras(&mut self, outlier: &Outlier, id: Option<u8>) {
-        let is_same = self.known.is_some() && (id == self.known || outlier.form == Form::NoCheck);
-        self.at = match outlier.unique && !is_same {
+    fn stored_in_extras(&mut self, rules: &Rules, id: Option<u8>) {
+        let is_same = self.known.is_some() && (id == self.known || rules.form == Form::NoCheck);
+        self.at = match rules.unique && !is_same {
             true => At::CheckUnique,
             false => At::Ended(Ended::Stored),
         };

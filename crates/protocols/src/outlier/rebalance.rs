@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{CAP, Documents, Extra, Form, MAIN, Outlier, THRESHOLD, entries, position_bit};
+use super::documents::{CAP, Documents, Extra, Form, MAIN, Rules, THRESHOLD, entries, position_bit};
 use crate::world::Ran;
 
 /// A call and its progress.
@@ -89,12 +89,12 @@ impl Rebalance {
         }
     }
 
-    pub(super) fn run(&mut self, outlier: &Outlier, documents: &mut Documents, me: usize) -> Ran {
-        let unique = outlier.unique;
+    pub(super) fn run(&mut self, rules: &Rules, documents: &mut Documents, me: usize) -> Ran {
+        let unique = rules.unique;
         match std::mem::take(&mut self.at) {
             At::Begin => {
                 documents.transactions.begin(me);
-                let plan = plan(outlier, documents);
+                let plan = plan(rules, documents);
                 let newest = documents
                     .extras
                     .last()
@@ -187,11 +187,11 @@ impl Rebalance {
 }
 
 /// Returns the planned writes, or `None` if the documents are correct.
-fn plan(outlier: &Outlier, documents: &Documents) -> Option<Plan> {
+fn plan(rules: &Rules, documents: &Documents) -> Option<Plan> {
     if !documents.exists {
         return None;
     }
-    let unique = outlier.unique;
+    let unique = rules.unique;
     let mut seen = BTreeSet::new();
     let items: Vec<u8> = documents
         .elements()
@@ -209,7 +209,7 @@ fn plan(outlier: &Outlier, documents: &Documents) -> Option<Plan> {
     };
     // Where elements are unique, a push must see that elements have joined the array.
     let joins = inline.iter().any(|element| !documents.inline.contains(element));
-    let renews = unique && joins && outlier.form != Form::SameIds;
+    let renews = unique && joins && rules.form != Form::SameIds;
     let (mut positions, mut next_id) = (0, documents.next_id);
     for elements in overflow.chunks(CAP) {
         let old = documents.extras.get(usize::from(positions));
@@ -253,8 +253,8 @@ fn apply(documents: &mut Documents, plan: &Plan) {
 }
 
 /// Applies a rebalance that has no concurrent clients.
-pub(super) fn apply_now(outlier: &Outlier, documents: &mut Documents) {
-    if let Some(plan) = plan(outlier, documents) {
+pub(super) fn apply_now(rules: &Rules, documents: &mut Documents) {
+    if let Some(plan) = plan(rules, documents) {
         apply(documents, &plan);
     }
 }

@@ -4,7 +4,7 @@
 //! had the element, it reads both from one snapshot, because a concurrent rebalance can have migrated it from the
 //! overflow documents to the array.
 
-use super::{Documents, IS_STORED, MAIN, position_bit};
+use super::documents::{Documents, IS_STORED, MAIN, position_bit};
 use crate::world::Ran;
 
 /// A call and its progress.

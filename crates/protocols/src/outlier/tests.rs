@@ -43,8 +43,7 @@ fn outlier(form: Form) -> Outlier {
     let one_extra = Documents::of(&[0, 1], &[&[2]]);
     let emptied = Documents::of(&[0], &[&[]]);
     Outlier {
-        form,
-        unique: false,
+        rules: Rules { form, unique: false },
         starts: vec![
             (short.clone(), vec![push(&[8]), push(&[9]), push(&[10])]),
             (full.clone(), vec![push(&[8]), push(&[9, 10]), push(&[11])]),
@@ -112,9 +111,8 @@ fn unique_elements_are_stored_once_by_any_number_of_clients() {
         (after_removals, vec![push(form, &[1]), push(form, &[3]), rebalance()]),
     ];
     let unique = Outlier {
-        unique: true,
+        rules: Rules { form, unique: true },
         starts,
-        ..outlier(form)
     };
     explore(unique).assert_holds(1000);
 }
@@ -150,8 +148,7 @@ fn known_outlier(form: Form) -> Outlier {
     let after_removals = Documents::of(&[0], &[&[1, 2], &[]]);
     let emptied = Documents::of(&[0], &[&[]]);
     Outlier {
-        form,
-        unique: false,
+        rules: Rules { form, unique: false },
         starts: vec![
             (short, vec![known(8), known(9), delete()]),
             (flagged, vec![known(8), rebalance(), push(9)]),
@@ -190,8 +187,7 @@ fn known_unique_outlier(form: Form) -> Outlier {
     let gaps = Documents::of(&[0], &[&[1, 2], &[3]]);
     let emptied = Documents::of(&[0], &[&[]]);
     Outlier {
-        form,
-        unique: true,
+        rules: Rules { form, unique: true },
         starts: vec![
             (one_extra.clone(), vec![known(8, 0), known(8, 0), rebalance()]),
             (one_extra.clone(), vec![known(2, 0), remove(0), rebalance()]),
@@ -224,8 +220,7 @@ fn without_the_check_or_new_ids_a_rebalance_makes_a_unique_push_store_an_element
 fn the_code_sends_the_commands_of_the_model() {
     let form = Form::Ours;
     let of = |unique| Outlier {
-        form,
-        unique,
+        rules: Rules { form, unique },
         starts: Vec::new(),
     };
     let mut code = Code::of("outlier");
@@ -275,7 +270,7 @@ fn the_code_sends_the_commands_of_the_model() {
 
     let mut commands = all(updated(form));
     commands.extend(all(Outlier {
-        unique: true,
+        rules: Rules { form, unique: true },
         ..outlier(form)
     }));
     code.has_no_trace_of(

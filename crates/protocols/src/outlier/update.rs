@@ -4,7 +4,7 @@
 //! the element, it reads both from one snapshot, because a concurrent rebalance can have moved it. An update adds 1 to the
 //! version of an element, which is its number by `ELEMENTS`.
 
-use super::{Documents, ELEMENTS, Form, IS_STORED, MAIN, position_bit};
+use super::documents::{Documents, ELEMENTS, Form, IS_STORED, MAIN, is_same, position_bit};
 use crate::world::Ran;
 
 /// A call and its progress.
@@ -40,11 +40,6 @@ pub enum Outcome {
     NotFound,
     /// It may have updated the element.
     Unknown,
-}
-
-/// Returns whether these are versions of one element.
-pub(super) fn is_same(stored: u8, element: u8) -> bool {
-    stored % ELEMENTS == element % ELEMENTS
 }
 
 /// Updates the first version of the element. Returns whether there is one.

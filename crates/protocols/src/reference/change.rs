@@ -4,7 +4,7 @@
 //! `updateMany` of the copies with an older version, along the index on the id and the version of the copy. The server
 //! updates the copies one by one, and yields to other writers in between.
 
-use super::{Copied, Documents, Ended, Form, Mode, order_bit, source_bit};
+use super::documents::{Copied, Documents, Ended, Form, Mode, order_bit, source_bit};
 use crate::world::Ran;
 
 /// A call and its progress.

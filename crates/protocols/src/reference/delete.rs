@@ -5,7 +5,7 @@
 //! to a call that reads the source again, and removes the mark, or finds no source. A call without a transaction can take
 //! over the mark of another deletion, which then starts again.
 
-use super::{Documents, Ended, Form, Mode, source_bit};
+use super::documents::{Documents, Ended, Form, Mode, source_bit};
 use crate::world::Ran;
 
 /// A call and its progress.

@@ -10,7 +10,7 @@
 //!
 //! In a transaction, the call first locks the source, and removes the mark of a deletion.
 
-use super::{Copied, Documents, Ended, Form, Mode, order_bit, source_bit};
+use super::documents::{Copied, Documents, Ended, Form, Mode, order_bit, source_bit};
 use crate::world::Ran;
 
 /// A call and its progress.

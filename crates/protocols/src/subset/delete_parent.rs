@@ -3,7 +3,7 @@
 //! Mirrors `crates/subset/src/write.rs`. An insert of another client writes the parent too, so one of the two
 //! has a write conflict.
 
-use super::{Child, Documents, PARENT, name};
+use super::documents::{Child, Documents, PARENT, name};
 
 /// A call and its progress.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

@@ -7,8 +7,8 @@
 //!
 //! Left out: unmanaged parents, which [`crate::migration`] has, and the confirmation of a finding by a second read.
 
+use super::documents::{Child, Documents, Form, PARENT, Parent, name, top};
 use super::write::Write;
-use super::{Child, Documents, Form, PARENT, Parent, name, top};
 use crate::world::Ran;
 
 /// A call and its progress.

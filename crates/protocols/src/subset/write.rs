@@ -8,7 +8,7 @@ mod state;
 use state::{At, Refresh};
 pub use state::{Change, Ended};
 
-use super::{Child, Documents, Form, PARENT, Parent, lowest, name, top};
+use super::documents::{Child, Documents, Form, PARENT, Parent, lowest, name, top};
 use crate::world::Ran;
 
 /// A call and its progress.

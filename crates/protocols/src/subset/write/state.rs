@@ -1,6 +1,6 @@
 //! The state of a call.
 
-use crate::subset::{Child, Parent};
+use crate::subset::documents::{Child, Parent};
 
 /// The change of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
