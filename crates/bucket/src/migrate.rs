@@ -14,7 +14,6 @@
 //! migration has finished, and counts once more.
 
 mod check;
-mod chunks;
 pub(crate) mod migration;
 pub(crate) mod page_size;
 mod run;

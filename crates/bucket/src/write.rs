@@ -4,7 +4,6 @@ pub(crate) mod batch;
 pub(crate) mod delete;
 pub(crate) mod figures;
 pub(crate) mod groups;
-pub(crate) mod joined;
 pub(crate) mod key_write;
 pub(crate) mod old_items;
 pub(crate) mod one_item;

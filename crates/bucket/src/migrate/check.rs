@@ -8,8 +8,7 @@ use mongo_patterns_core::settings::is_unacknowledged;
 use mongodb::bson::spec::BinarySubtype;
 use mongodb::bson::{Binary, Uuid};
 
-use crate::migrate::chunks::Chunks;
-use crate::migrate::migration::{Direction, Migration, failed, read_from};
+use crate::migrate::migration::{Chunks, Direction, Migration, failed, read_from};
 use crate::migrate::selection::check_any_valid;
 use crate::prelude::*;
 use crate::query::chunk::any_document;

@@ -2,11 +2,13 @@
 
 use mongo_patterns_core::InvalidDocuments;
 use mongo_patterns_core::error;
-use mongo_patterns_core::index::Ensure;
-use mongo_patterns_core::migration::{MigrateOptions, Step, number, record_filter, selecting};
+use mongo_patterns_core::index::{Ensure, serves};
+use mongo_patterns_core::migration::{MigrateOptions, Step, both, number, record_filter, selecting};
 use mongodb::bson::Uuid;
+use mongodb::options::Collation;
 
 use crate::prelude::*;
+use crate::query::chunk::{Range, only_field};
 use crate::query::compare::{Keys, comparison};
 use crate::query::to_buckets::ToBuckets;
 use crate::query::to_flat::ToFlat;
@@ -14,6 +16,8 @@ use crate::results::Migrated;
 use crate::settings::Settings;
 
 const NOT_ON_VIEW: i32 = 166;
+/// A server accepts at most an int64.
+const MAX_DOCUMENTS: u64 = 1 << 62;
 
 /// A migration into buckets, or back.
 pub(crate) struct Migration<'a> {
@@ -215,4 +219,63 @@ pub(super) fn failed(error: CommandError) -> Error {
         );
     }
     error.into()
+}
+
+/// A collection in ranges of one field, ascending, each of about as many documents.
+pub(super) struct Chunks<'a> {
+    collection: &'a Collection<RawDocumentBuf>,
+    pub(super) field: &'a str,
+    /// The name of an index on the field. Without one, there is a single range of all documents.
+    index: Option<String>,
+    /// The filter of the documents that count.
+    filter: Document,
+    documents: u64,
+}
+
+impl<'a> Chunks<'a> {
+    pub(super) async fn new(
+        conn: &mut Conn<'_>,
+        collection: &'a Collection<RawDocumentBuf>,
+        field: &'a str,
+        (filter, documents): (Document, u64),
+    ) -> Result<Self> {
+        let indexes = conn.list_indexes("look for an index to chunk by", collection).await?;
+        let index = indexes.iter().find(|index| serves(index, field));
+        let index = index.and_then(|index| index.get_str("name").ok().map(str::to_owned));
+        Ok(Self {
+            collection,
+            field,
+            index,
+            filter,
+            documents: documents.min(MAX_DOCUMENTS),
+        })
+    }
+
+    /// Returns the hint for reads of a range.
+    pub(super) fn hint(&self) -> Option<Hint> {
+        self.index.clone().map(Hint::Name)
+    }
+
+    /// Returns the range after this value, with all documents of its last value.
+    pub(super) async fn next(&self, conn: &mut Conn<'_>, after: Option<Bson>) -> Result<Range> {
+        let Some(hint) = self.hint() else {
+            return Ok(Range::default());
+        };
+        let mut range = Range { after, through: None };
+        let options = FindOneOptions::builder()
+            .sort(doc! { self.field: 1 })
+            .skip(self.documents - 1)
+            .projection(only_field(self.field))
+            .hint(hint)
+            .collation(Collation::builder().locale("simple").build())
+            .build();
+        let find = Step::find_one(
+            "find the end of a chunk",
+            self.collection,
+            both(range.filter(self.field), self.filter.clone()),
+            options,
+        );
+        range.through = conn.read(find).await?.first()?.remove(self.field);
+        Ok(range)
+    }
 }

@@ -7,8 +7,7 @@ use mongo_patterns_core::index::State;
 use mongo_patterns_core::migration::{Step, both, number};
 use mongo_patterns_core::progress::Reporter;
 
-use crate::migrate::chunks::Chunks;
-use crate::migrate::migration::{Compared, Direction, Migration, failed};
+use crate::migrate::migration::{Chunks, Compared, Direction, Migration, failed};
 use crate::prelude::*;
 use crate::query::chunk::{Range, count, merge};
 use crate::results::Migrated;
