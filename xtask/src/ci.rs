@@ -149,7 +149,7 @@ fn run_step(step: Step) -> Result<()> {
         Step::Tests => {
             let mut test = readme_command(TESTS)?;
             // All libraries, also that of the models, and of the programs those with tests.
-            test.args(["--lib", "--tests", "--"]);
+            test.args(["--no-fail-fast", "--lib", "--tests", "--"]);
             timed::run_tests(test.args(with_slow_tests()?))?;
             // Alone, because `--include-ignored` would run code that needs data.
             run_process(readme_command(TESTS)?.arg("--doc"))

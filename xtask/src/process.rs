@@ -54,8 +54,8 @@ pub(crate) fn readme_command(line: &str) -> Result<Command> {
     Ok(cargo(arguments.split(' ')))
 }
 
-/// The arguments of Cargo for the integration tests.
-pub(crate) const INTEGRATION_TESTS: [&str; 4] = ["--test", "patterns", "--test", "promises"];
+/// The arguments of Cargo for the integration tests. A failure of the first program does not prevent the second.
+pub(crate) const INTEGRATION_TESTS: [&str; 5] = ["--no-fail-fast", "--test", "patterns", "--test", "promises"];
 
 /// A call of the `cargo` of rustup, which takes a toolchain such as `+1.88`.
 pub(crate) fn rustup_cargo<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Command {

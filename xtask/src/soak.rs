@@ -57,8 +57,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 
 fn test(options: &Options) -> Result<Command> {
     let mut test = integration_tests();
-    test.args(["--no-fail-fast", "--"]);
-    test.args(&options.only).args(with_slow_tests()?);
+    test.arg("--").args(&options.only).args(with_slow_tests()?);
     Ok(test)
 }
 
