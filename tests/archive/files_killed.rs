@@ -14,8 +14,8 @@ use support::common::all;
 /// Runs a call in a process that dies at a step, and ends its transaction, as the server does after 60 seconds. Returns whether it
 /// died.
 async fn dies(db: &TestDatabase, call: &str, step: usize) -> bool {
-    let output = Command::new(env!("CARGO_BIN_EXE_archive-in-files"))
-        .args([db.server().uri(), db.database().name()])
+    let output = Command::new(env!("CARGO_BIN_EXE_process"))
+        .args(["archive-in-files", db.server().uri(), db.database().name()])
         .arg(directory(db))
         .args([call, &step.to_string()])
         .stderr(Stdio::inherit())

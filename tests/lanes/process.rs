@@ -17,8 +17,9 @@ pub struct Process {
 impl Process {
     pub fn start(db: &TestDatabase, operation: &Operation, what: &str) -> Self {
         let [held, free] = [HELD, FREE[0]].map(|document| document.to_string());
-        let mut child = Command::new(env!("CARGO_BIN_EXE_drop-calls"))
+        let mut child = Command::new(env!("CARGO_BIN_EXE_process"))
             .args([
+                "drop-calls",
                 db.server().uri(),
                 db.database().name(),
                 operation.name,

@@ -20,8 +20,8 @@ fn instance(db: &TestDatabase, waits_in: &str) -> Child {
         if uri.contains('?') { '&' } else { '?' },
         app_name(db)
     );
-    Command::new(env!("CARGO_BIN_EXE_run-migrations"))
-        .args([&uri, db.database().name(), "30000", waits_in])
+    Command::new(env!("CARGO_BIN_EXE_process"))
+        .args(["run-migrations", &uri, db.database().name(), "30000", waits_in])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()

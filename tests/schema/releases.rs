@@ -14,8 +14,8 @@ const DOCUMENTS: i32 = 30;
 /// Starts a program that counts in fields of random contacts. It prints how many of its writes are acknowledged, refused
 /// because of a newer version, and failed.
 fn program(db: &TestDatabase, release: &str) -> Child {
-    Command::new(env!("CARGO_BIN_EXE_write-contacts"))
-        .args([db.server().uri(), db.database().name(), release])
+    Command::new(env!("CARGO_BIN_EXE_process"))
+        .args(["write-contacts", db.server().uri(), db.database().name(), release])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()

@@ -122,8 +122,8 @@ pub async fn started() -> Service {
 
 /// Returns the program of a service on a free port.
 pub fn program(uri: &str) -> Command {
-    let mut program = Command::new(env!("CARGO_BIN_EXE_run-service"));
-    program.env("MONGODB_URI", uri).env("ADDRESS", "127.0.0.1:0");
+    let mut program = Command::new(env!("CARGO_BIN_EXE_process"));
+    program.arg("run-service").env("MONGODB_URI", uri).env("ADDRESS", "127.0.0.1:0");
     program
 }
 

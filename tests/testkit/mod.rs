@@ -15,8 +15,8 @@ use support::common::pause;
 
 /// Returns a process that gets a server of its own.
 fn holder() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_hold-server"));
-    command.env_remove("MONGODB_URI");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_process"));
+    command.arg("hold-server").env_remove("MONGODB_URI");
     command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

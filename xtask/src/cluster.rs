@@ -55,8 +55,9 @@ fn start() -> Result<Child> {
         "--package",
         "integration-tests",
         "--bin",
-        "hold-server",
+        "process",
         "--",
+        "hold-server",
         "cluster",
     ];
     let mut start = cargo(program);

@@ -1,16 +1,20 @@
-//! A process that calls an archive in files, and dies at a step: it aborts before or after a command, or in the middle of a write of a
-//! file. It prints the ids of its sessions.
+//! Calls an archive in files, and dies at a step: it aborts before or after a command, or in the middle of a write of a file.
+//! It prints the ids of its sessions. Its arguments are the connection string, the database, the directory, the call, and
+//! the step.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use anyhow::Result;
 use mongo_patterns::archive::files::{Directory, FileArchive, FileStore, StoreFuture};
 use mongodb::Client;
 use mongodb::bson::{Bson, DateTime, Document};
 use mongodb::event::EventHandler;
 use mongodb::event::command::CommandEvent;
 use mongodb::options::ClientOptions;
+
+use super::argument;
 
 /// How many steps are left.
 static STEPS: AtomicUsize = AtomicUsize::new(0);
@@ -74,13 +78,7 @@ impl FileStore for Dying {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut arguments = std::env::args().skip(1);
-    let mut argument = || {
-        arguments
-            .next()
-            .ok_or("arguments: connection string, database, directory, call, step")
-    };
+pub(super) async fn main() -> Result<()> {
     let (uri, database, path, call, steps) = (argument()?, argument()?, argument()?, argument()?, argument()?);
     let mut options = ClientOptions::parse(uri).await?;
     options.command_event_handler = Some(EventHandler::callback(|event| on(&event)));

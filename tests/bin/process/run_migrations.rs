@@ -1,20 +1,17 @@
-//! A process that applies three steps to the database in its arguments, for the tests that kill or stop one. In the step
-//! that the last argument names it prints a line, and then waits for a line.
+//! Applies three steps. Its arguments are the connection string, the database, the time to live in milliseconds, and the step
+//! in which it prints a line and then waits for a line.
 
 use std::time::Duration;
 
+use anyhow::Result;
 use mongo_patterns::schema::Migrations;
 use mongodb::Client;
 use mongodb::bson::{Document, doc};
 
+use super::argument;
+
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut arguments = std::env::args().skip(1);
-    let mut argument = || {
-        arguments
-            .next()
-            .ok_or("arguments: connection string, database, time to live in milliseconds, step that waits")
-    };
+pub(super) async fn main() -> Result<()> {
     let (uri, database, time_to_live, waits) = (argument()?, argument()?, argument()?.parse()?, argument()?);
     let database = Client::with_uri_str(uri).await?.database(&database);
     let gate = async move |step: &str| {

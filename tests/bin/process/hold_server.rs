@@ -1,23 +1,23 @@
 //! Gets a server as tests and examples do, reports it in one line, and keeps it until its standard input ends. With the
 //! argument `cluster`, starts a sharded cluster.
 
+use std::fmt::Display;
 use std::io::Read;
-use std::process::ExitCode;
 
+use anyhow::Result;
 use mongo_patterns_testkit::{self as testkit, ShardedCluster};
 
+use super::argument;
+
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> ExitCode {
-    if std::env::args().nth(1).as_deref() == Some("cluster") {
-        return hold_cluster().await;
+pub(super) async fn main() -> Result<()> {
+    if argument().is_ok_and(|what| what == "cluster") {
+        let cluster = ShardedCluster::start(2).await.unwrap_or_else(|error| fail(&error));
+        println!("{}", cluster.uri());
+        let _ = std::io::stdin().read(&mut [0]);
+        return Ok(());
     }
-    let server = match testkit::server().await {
-        Ok(server) => server,
-        Err(error) => {
-            eprintln!("{error}");
-            return ExitCode::FAILURE;
-        }
-    };
+    let server = testkit::server().await.unwrap_or_else(|error| fail(&error));
     match server.process() {
         Some(mongod) => match (mongod.pid(), mongod.folder()) {
             (Some(pid), Some(folder)) => println!("process {pid} {}", folder.display()),
@@ -26,18 +26,10 @@ async fn main() -> ExitCode {
         None => println!("not started by this process: {}", server.version()),
     }
     let _ = std::io::stdin().read(&mut [0]);
-    ExitCode::SUCCESS
+    Ok(())
 }
 
-async fn hold_cluster() -> ExitCode {
-    let cluster = match ShardedCluster::start(2).await {
-        Ok(cluster) => cluster,
-        Err(error) => {
-            eprintln!("{error}");
-            return ExitCode::FAILURE;
-        }
-    };
-    println!("{}", cluster.uri());
-    let _ = std::io::stdin().read(&mut [0]);
-    ExitCode::SUCCESS
+fn fail(error: &dyn Display) -> ! {
+    eprintln!("{error}");
+    std::process::exit(1)
 }

@@ -1,17 +1,17 @@
-//! A process that drops calls for a document which another client holds, for the tests that kill it. Its arguments are
-//! the connection string, the database, the name of an operation, the held document, a free one, and what it does.
-
-#![allow(clippy::unwrap_used, missing_docs, unreachable_pub)]
+//! Drops calls for a document which another client holds. Its arguments are the connection string, the database, the name
+//! of an operation, the held document, a free one, and what it does.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
+use anyhow::{Result, bail};
 use futures::FutureExt;
 use futures::future::{Either, select};
 use mongo_patterns::mongodb::Client;
 use mongo_patterns::mongodb::options::ClientOptions;
 
+use super::argument;
 use support::lanes::operations::{FIRST, Operation, Repositories, ending_app_name, operation};
 
 /// The time-out of a request for the held document.
@@ -96,9 +96,7 @@ impl Service {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut arguments = std::env::args().skip(1);
-    let mut argument = || arguments.next().ok_or("an argument is missing");
+pub(super) async fn main() -> Result<()> {
     let (uri, database) = (argument()?, argument()?);
     let mut options = ClientOptions::parse(uri).await?;
     options.app_name = Some(ending_app_name(&database));
@@ -113,7 +111,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     match argument()?.as_str() {
         "serve" => service.serve().await,
         "shut down" => service.shut_down().await,
-        other => return Err(other.into()),
+        other => bail!("it does not {other}"),
     }
     Ok(())
 }

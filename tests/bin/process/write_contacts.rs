@@ -1,25 +1,22 @@
-//! A program of one release that counts in contacts, for the tests of rolling deployments. Its arguments are the connection
-//! string, the database, and the release: `guarded` is the first one, `typed` and `server` are the second one, which also
-//! migrates. It writes until its input ends, and then each document once more.
+//! A program of one release that counts in contacts, as in a rolling deployment. Its arguments are the connection string, the
+//! database, and the release: `guarded` is the first one, `typed` and `server` are the second one, which also migrates. It
+//! writes until its input ends, and then each document once more.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use anyhow::Result;
 use mongo_patterns::ErrorKind;
 use mongo_patterns::mongodb::Client;
 use mongo_patterns::mongodb::bson::{Bson, Document, doc};
 use mongo_patterns::schema::SchemaRepository;
 
+use super::argument;
+
 const DOCUMENTS: i32 = 30;
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut arguments = std::env::args().skip(1);
-    let mut argument = || {
-        arguments
-            .next()
-            .ok_or("arguments: connection string, database, release")
-    };
+pub(super) async fn main() -> Result<()> {
     let (uri, database, release) = (argument()?, argument()?, argument()?);
     let contacts = Client::with_uri_str(uri)
         .await?

@@ -1,0 +1,37 @@
+//! The processes that tests start, kill and stop. One program, because each one takes seconds to link. Its first argument is
+//! the name of a process, and the others are those of the process.
+
+mod archive_in_files;
+mod drop_calls;
+mod hold_server;
+mod run_migrations;
+mod write_contacts;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::{Context, Result, bail};
+
+fn main() -> Result<()> {
+    match argument()?.as_str() {
+        "archive-in-files" => archive_in_files::main(),
+        "drop-calls" => drop_calls::main(),
+        "hold-server" => hold_server::main(),
+        "run-migrations" => run_migrations::main(),
+        "run-service" => run_service(),
+        "write-contacts" => write_contacts::main(),
+        other => bail!("there is no process {other}"),
+    }
+}
+
+/// Returns the next argument.
+fn argument() -> Result<String> {
+    static NEXT: AtomicUsize = AtomicUsize::new(1);
+    let next = NEXT.fetch_add(1, Ordering::Relaxed);
+    std::env::args().nth(next).context("an argument is missing")
+}
+
+/// The example `service`.
+#[tokio::main]
+async fn run_service() -> Result<()> {
+    service::run().await
+}
