@@ -1,13 +1,14 @@
 //! The calls for one document, and wrong settings.
 
-use mongo_patterns::archive::Archive;
+use mongo_patterns::archive::{Archive, ArchiveBuilder};
 use mongo_patterns::{ErrorKind, Repository};
-use mongo_patterns_testkit::{self as testkit};
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::IndexModel;
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::IndexOptions;
 
 use support::archive::sales::*;
+use support::common::assert_names;
 
 #[tokio::test]
 async fn a_document_is_found_wherever_it_is_and_restored_once() {
@@ -36,11 +37,7 @@ async fn a_document_is_found_wherever_it_is_and_restored_once() {
         let missing = archive.restore(2).await.unwrap_err();
         assert_eq!(missing.kind(), ErrorKind::NotFound);
         archived(db).insert_one(sale(1, old(5))).await.unwrap();
-        let conflict = archive.restore(1).await.unwrap_err();
-        assert_eq!(
-            (conflict.kind(), conflict.document_id()),
-            (ErrorKind::AlreadyExists, Some(&1.into()))
-        );
+        assert_names(&archive.restore(1).await.unwrap_err(), ErrorKind::AlreadyExists, 1);
         assert_eq!(both(db).await, [numbers([1]), numbers([1])]);
     })
     .await;
@@ -123,47 +120,43 @@ async fn a_unique_index_refuses_a_restore_and_an_archiving() {
         current(db).create_index(unique()).await.unwrap();
         archive.run().await.unwrap();
         current(db).insert_one(with_code(2, old(1))).await.unwrap();
-        let refused = archive.restore(1).await.unwrap_err();
-        assert_eq!(
-            (refused.kind(), refused.document_id()),
-            (ErrorKind::DuplicateKey, Some(&1.into()))
-        );
+        assert_names(&archive.restore(1).await.unwrap_err(), ErrorKind::DuplicateKey, 1);
         archived(db).create_index(unique()).await.unwrap();
         let refused = archive.run().await.unwrap_err();
-        assert_eq!(
-            (refused.kind(), refused.operation(), refused.document_id()),
-            (ErrorKind::DuplicateKey, Some("run"), Some(&2.into())),
-        );
+        assert_names(&refused, ErrorKind::DuplicateKey, 2);
+        assert_eq!(refused.operation(), Some("run"));
         assert!(!refused.to_string().contains('A'), "{refused}");
         assert_eq!(both(db).await, [numbers([2]), numbers([1])]);
     })
     .await;
 }
 
+/// What moves or deletes documents needs the settings of the catalog, and the index.
 #[tokio::test]
-async fn wrong_settings_are_refused() {
+async fn wrong_settings_and_a_missing_index_are_refused() {
     testkit::run(async |db| {
-        let (sales, archived_sales) = (
-            db.collection::<Document>("sales"),
-            db.collection::<Document>("archived_sales"),
-        );
-        let of = || Archive::<Document>::builder(sales.clone(), archived_sales.clone());
+        let of = || builder_of(db, "archived_sales");
         let full = || of().age_field("date").older_than(AGE);
         for builder in [
             of().age_field("date"),
             of().older_than(AGE),
-            of().age_field("_id").older_than(AGE),
+            full().age_field("_id"),
             full().keep(doc! {}),
         ] {
             assert_eq!(builder.build().unwrap_err().kind(), ErrorKind::Configuration);
         }
-        // The settings of the catalog decide: another field, and another archive.
-        archive(db).await;
-        plant(db, [sale(1, old(0))]).await;
-        let other = Archive::<Document>::builder(sales.clone(), db.collection::<Document>("other"));
+        current(db).insert_one(sale(1, old(0))).await.unwrap();
+        let archive = full().build().unwrap();
+        assert_eq!(archive.run().await.unwrap_err().kind(), ErrorKind::SettingsMismatch);
+        archive.ensure_indexes().await.unwrap();
+        // Another field, and another archive.
         for wrong in [
             full().age_field("sold").build().unwrap(),
-            other.age_field("date").older_than(AGE).build().unwrap(),
+            builder_of(db, "other")
+                .age_field("date")
+                .older_than(AGE)
+                .build()
+                .unwrap(),
         ] {
             for error in [
                 wrong.ensure_indexes().await.unwrap_err(),
@@ -174,19 +167,6 @@ async fn wrong_settings_are_refused() {
                 assert_eq!(error.kind(), ErrorKind::SettingsMismatch, "{error:?}");
             }
         }
-        assert_eq!(both(db).await, [numbers([1]), vec![]]);
-    })
-    .await;
-}
-
-/// What moves or deletes documents needs an entry in the catalog, and the index.
-#[tokio::test]
-async fn a_run_needs_the_settings_and_the_index() {
-    testkit::run(async |db| {
-        let archive = builder(db).build().unwrap();
-        current(db).insert_one(sale(1, old(0))).await.unwrap();
-        assert_eq!(archive.run().await.unwrap_err().kind(), ErrorKind::SettingsMismatch);
-        archive.ensure_indexes().await.unwrap();
         current(db).drop_indexes().await.unwrap();
         for error in [
             archive.run().await.unwrap_err(),
@@ -203,4 +183,9 @@ async fn a_run_needs_the_settings_and_the_index() {
         assert_eq!(refused.kind(), ErrorKind::SettingsMismatch);
     })
     .await;
+}
+
+/// Returns a builder without settings, of an archive with this name.
+fn builder_of(db: &TestDatabase, archive: &str) -> ArchiveBuilder<Document> {
+    Archive::builder(db.collection::<Document>("sales"), db.collection::<Document>(archive))
 }

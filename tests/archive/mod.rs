@@ -20,4 +20,3 @@ pub(crate) mod trash_concurrent;
 pub(crate) mod trash_entries;
 pub(crate) mod users;
 pub(crate) mod values;
-pub(crate) mod verify;

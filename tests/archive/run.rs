@@ -1,4 +1,4 @@
-//! The runs: archiving, restoring, and deleting in the archive.
+//! The runs: archiving, restoring, and deleting in the archive. And the verification.
 
 use futures::TryStreamExt;
 use mongo_patterns::archive::{Due, Problem};
@@ -6,6 +6,7 @@ use mongo_patterns::{ErrorKind, Progress, Repository};
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, doc};
 
+use super::books::problems;
 use super::sales::*;
 use support::archive::sales::*;
 use support::explain::{explain, explain_last};
@@ -39,31 +40,23 @@ async fn old_documents_are_archived_with_their_bytes() {
     .await;
 }
 
+/// The walk reads old documents only.
 #[tokio::test]
-async fn what_is_due_is_counted_by_the_index() {
+async fn the_index_counts_and_finds_the_old_documents() {
     testkit::run(async |db| {
         let archive = builder(db).build().unwrap();
         archive.ensure_indexes().await.unwrap();
         assert_eq!(archive.due().await.unwrap(), Due::default());
         let due = (0..9).map(|id| sale(id, old(i64::from(id + 3))));
-        plant(db, due.chain([sale(20, new(0))])).await;
+        plant(db, due.chain((20..70).map(|id| sale(id, new(i64::from(id)))))).await;
         let due = archive.due().await.unwrap();
         assert_eq!((due.documents, due.oldest), (9, Some(old(3))));
         assert_eq!(db.recorder().round_trips(), 1);
         let examined = explain_last(db).await;
         assert_eq!((&*examined.index, examined.documents), ("date_1__id_1", 9));
-    })
-    .await;
-}
 
-/// The walk reads old documents only.
-#[tokio::test]
-async fn the_index_finds_the_old_documents() {
-    testkit::run(async |db| {
-        let archive = archive(db).await;
-        let others = (0..50).map(|id| sale(id, new(i64::from(id))));
-        plant(db, others.chain([sale(-1, old(0))])).await;
-        archive.run().await.unwrap();
+        db.recorder().clear();
+        unchecked(db).run().await.unwrap();
         let commands = db.recorder().commands();
         let walk = commands.iter().filter(|command| command.name == "find").nth(1).unwrap();
         current(db).insert_one(sale(-1, old(0))).await.unwrap();
@@ -204,6 +197,62 @@ async fn documents_of_any_size_are_archived() {
         let sizes: Vec<_> = sizes.try_collect().await.unwrap();
         let largest = doc! { "_id": (16 << 20) - 100, "n": 1 };
         assert_eq!(sizes, [doc! { "_id": 2 << 20, "n": 20 }, largest]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn each_problem_is_found() {
+    testkit::run(async |db| {
+        let archive = archive(db).await;
+        plant(db, (0..5).map(|id| sale(id, old(0)))).await;
+        archive.run().await.unwrap();
+        let current_documents = [
+            sale(3, new(0)),
+            doc! { "_id": "text", "date": "2018" },
+            doc! { "_id": "array", "date": [old(0)] },
+            doc! { "_id": "number", "date": 1 },
+            // Kept on purpose.
+            doc! { "_id": "null", "date": Bson::Null },
+            doc! { "_id": "none" },
+        ];
+        current(db).insert_many(current_documents).await.unwrap();
+        let text = doc! { "_id": "text too", "date": "2018" };
+        archived(db).insert_one(text).await.unwrap();
+        let mut found = problems(&archive).await;
+        found.sort_by_key(|(collection, id, _)| (collection.clone(), id.to_string()));
+        let of = |collection: &str, id: Bson, problem| (collection.to_owned(), id, problem);
+        assert_eq!(
+            found,
+            [
+                of("archived_sales", "text too".into(), Problem::NoDate),
+                of("archived_sales", 3.into(), Problem::InBoth),
+                of("sales", "array".into(), Problem::NoDate),
+                of("sales", "number".into(), Problem::NoDate),
+                of("sales", "text".into(), Problem::NoDate),
+            ]
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_verification_of_many_documents_is_one_read_for_a_thousand() {
+    testkit::run(async |db| {
+        let archive = archive(db).await;
+        let stored = (0..2500).map(|id| sale(id, old(0)));
+        archived(db).insert_many(stored).await.unwrap();
+        let both = (1200..1203).map(|id| sale(id, new(0)));
+        current(db).insert_many(both).await.unwrap();
+        db.recorder().clear();
+        let mut done = 0;
+        let verify = archive.verify().on_progress(|progress: Progress| done = progress.done);
+        let found: Vec<_> = verify.stream().try_collect().await.unwrap();
+        assert_eq!(found.len(), 3);
+        assert_eq!(done, 2500);
+        let finds = db.recorder().names().iter().filter(|name| *name == "find").count();
+        // The catalog, three of the archive, one more for what is in both, and the ages of both.
+        assert_eq!(finds, 1 + 1 + 3 + 1 + 2, "{:?}", db.recorder().names());
     })
     .await;
 }

@@ -9,6 +9,7 @@ use super::users::*;
 use super::values;
 use support::archive::sales::{new, numbers};
 use support::archive::users::*;
+use support::common::assert_names;
 use support::explain::explain;
 
 #[tokio::test]
@@ -74,15 +75,9 @@ async fn a_document_that_is_deleted_several_times_is_kept_each_time() {
         assert_eq!(found, Some(doc! { "_id": 1, "n": 4 }));
         let find = &db.recorder().commands()[0];
         let examined = explain(db, find).await;
-        assert_eq!(
-            (&*examined.index, examined.documents),
-            ("document._id_1_deletedAt_-1__id_-1", 1)
-        );
-        let conflict = trash.restore(1).await.unwrap_err();
-        assert_eq!(
-            (conflict.kind(), conflict.document_id()),
-            (ErrorKind::AlreadyExists, Some(&1.into()))
-        );
+        let index = "document._id_1_deletedAt_-1__id_-1";
+        assert_eq!((&*examined.index, examined.documents), (index, 1));
+        assert_names(&trash.restore(1).await.unwrap_err(), ErrorKind::AlreadyExists, 1);
         assert_eq!(both(db).await, [numbers([1]), vec![1.into(); 5]]);
         // Each deletion is undone by itself.
         users(db).delete_one(doc! {}).await.unwrap();
@@ -104,10 +99,7 @@ async fn a_unique_value_is_free_after_a_deletion_and_refuses_a_restore_when_it_i
         trash.delete(1).await.unwrap();
         users(db).insert_one(other).await.unwrap();
         let refused = trash.restore(1).await.unwrap_err();
-        assert_eq!(
-            (refused.kind(), refused.document_id()),
-            (ErrorKind::DuplicateKey, Some(&1.into()))
-        );
+        assert_names(&refused, ErrorKind::DuplicateKey, 1);
         assert!(!refused.to_string().contains("example"), "{refused}");
         assert_eq!(both(db).await, [numbers([2]), numbers([1])]);
         // The same value several times in the trash.
@@ -161,11 +153,7 @@ async fn a_document_whose_entry_would_be_too_large_stays() {
         let fits = 16 * 1024 * 1024 - bytes(&own);
         users(db).drop_indexes().await.unwrap();
         plant(db, [with_text(fits), user(2)]).await;
-        let refused = trash.delete(1).by("anna").await.unwrap_err();
-        assert_eq!(
-            (refused.kind(), refused.document_id()),
-            (ErrorKind::TooLarge, Some(&1.into()))
-        );
+        assert_names(&trash.delete(1).by("anna").await.unwrap_err(), ErrorKind::TooLarge, 1);
         let mut session = db.client().start_session().await.unwrap();
         session.start_transaction().await.unwrap();
         let refused = trash.delete(1).by("anna").session(&mut session).await.unwrap_err();
@@ -224,12 +212,9 @@ async fn a_deletion_is_a_part_of_the_callers_transaction() {
 #[tokio::test]
 async fn wrong_settings_are_refused() {
     testkit::run(async |db| {
-        let (users, deleted) = (
-            db.collection::<Document>("users"),
-            db.collection::<Document>("deleted_users"),
-        );
-        let of = |second| Trash::<Document>::builder(users.clone(), second);
-        let at_once = of(deleted.clone()).expires_after(std::time::Duration::ZERO);
+        let of =
+            |second| Trash::<Document>::builder(db.collection::<Document>("users"), db.collection::<Document>(second));
+        let at_once = builder(db).expires_after(std::time::Duration::ZERO);
         assert_eq!(at_once.build().unwrap_err().kind(), ErrorKind::Configuration);
         // A trash with documents that are no entries.
         let plain = db.plain_collection::<Document>("deleted_users");
@@ -243,7 +228,7 @@ async fn wrong_settings_are_refused() {
         assert_eq!(unset.kind(), ErrorKind::SettingsMismatch);
         ready.ensure_indexes().await.unwrap();
         plant(db, [user(1)]).await;
-        let other = of(db.collection("other")).build().unwrap();
+        let other = of("other").build().unwrap();
         for error in [
             other.ensure_indexes().await.unwrap_err(),
             other.empty_before(new(0)).await.unwrap_err(),
@@ -274,10 +259,7 @@ async fn an_entry_without_a_document_is_an_error() {
         let broken = doc! { "_id": 7, "document": [{ "_id": 1 }], "deletedAt": new(0) };
         entries(db).insert_one(broken).await.unwrap();
         for error in [trash.restore(1).await.unwrap_err(), trash.list().await.unwrap_err()] {
-            assert_eq!(
-                (error.kind(), error.document_id()),
-                (ErrorKind::Corrupt, Some(&7.into()))
-            );
+            assert_names(&error, ErrorKind::Corrupt, 7);
             assert_eq!(error.document_namespace().unwrap().coll, "deleted_users");
         }
         assert_eq!(entries(db).count_documents(doc! {}).await.unwrap(), 1);
@@ -296,10 +278,7 @@ async fn a_validator_of_the_trash_refuses_a_deletion() {
         let validate = doc! { "collMod": "deleted_users", "validator": validator };
         database.run_command(validate).await.unwrap();
         let refused = trash.delete(1).await.unwrap_err();
-        assert_eq!(
-            (refused.kind(), refused.document_id()),
-            (ErrorKind::ValidationFailed, Some(&1.into()))
-        );
+        assert_names(&refused, ErrorKind::ValidationFailed, 1);
         assert_eq!(refused.document_namespace().unwrap().coll, "users");
         assert_eq!(both(db).await, [numbers([1]), vec![]]);
         trash.delete(1).by("ann").await.unwrap();

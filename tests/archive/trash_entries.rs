@@ -58,10 +58,8 @@ async fn pages_have_each_entry_once_the_newest_first() {
         assert_eq!(rest.entries.len(), 24);
         let zero = trash.list().limit(0).await.unwrap_err();
         assert_eq!(zero.kind(), ErrorKind::InvalidArgument);
-        let other = Trash::<u32>::builder(
-            db.collection::<Document>("users"),
-            db.collection::<Document>("deleted_users"),
-        );
+        let [users, deleted] = ["users", "deleted_users"].map(|name| db.collection::<Document>(name));
+        let other = Trash::<u32>::builder(users, deleted);
         let refused = other.build().unwrap().list().await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Decode);
         assert_eq!(refused.document_id(), stored[23].get("_id"));
@@ -84,7 +82,7 @@ async fn the_list_has_who_deleted_a_document_and_when() {
             };
         }
         let page = trash.list().await.unwrap();
-        let mut found: Vec<_> = page.entries.into_iter().collect();
+        let mut found = page.entries;
         found.sort_by_key(|entry| entry.document.get_i32("_id").unwrap());
         for (entry, (id, by)) in found.iter().zip((1..).zip(by)) {
             assert_eq!((&entry.document, &entry.deleted_by), (&user(id), &by));
@@ -147,10 +145,7 @@ async fn the_server_deletes_expired_entries() {
     let options = MongodOptions::new().argument("--setParameter=ttlMonitorSleepSecs=1");
     let mongod = Mongod::start(options).await.unwrap();
     let database = Client::with_uri_str(mongod.uri()).await.unwrap().database("shop");
-    let (users, deleted) = (
-        database.collection::<Document>("users"),
-        database.collection::<Document>("deleted"),
-    );
+    let [users, deleted] = ["users", "deleted"].map(|name| database.collection::<Document>(name));
     users.insert_many((1..4).map(user)).await.unwrap();
     let of = |time: Option<u64>| {
         let builder = Trash::<Document>::builder(users.clone(), deleted.clone());

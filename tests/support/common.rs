@@ -134,6 +134,13 @@ pub fn integer(value: &Bson) -> i64 {
     }
 }
 
+/// Checks the kind of an error, and the `_id` of the document that it names.
+#[track_caller]
+pub fn assert_names(error: &Error, kind: ErrorKind, id: impl Into<Bson>) {
+    let found = (error.kind(), error.document_id());
+    assert_eq!(found, (kind, Some(&id.into())), "{error:?}");
+}
+
 pub fn ids(documents: &[Document]) -> Vec<&str> {
     documents
         .iter()
