@@ -18,20 +18,15 @@ fn of_city(n: i32) -> Bson {
 
 /// Version 1 has a field `city`, version 2 a document `place`, and version 3 `places`.
 fn people(repository: mongo_patterns::schema::SchemaRepositoryBuilder<Document>) -> SchemaRepository<Document> {
-    let to_place = vec![
-        doc! { "$set": { "place": { "city": "$city" } } },
-        doc! { "$unset": "city" },
-    ];
+    let set = doc! { "$set": { "place": { "city": "$city" } } };
+    let to_place = vec![set, doc! { "$unset": "city" }];
     let to_places = |mut old: Document| {
         let place = old.remove("place").unwrap_or(Bson::Null);
         old.insert("places", vec![place]);
         Ok(old)
     };
-    repository
-        .pipeline_step(1, to_place)
-        .step(2, to_places)
-        .build()
-        .unwrap()
+    let repository = repository.pipeline_step(1, to_place);
+    repository.step(2, to_places).build().unwrap()
 }
 
 #[tokio::test]
@@ -49,18 +44,15 @@ async fn documents_of_all_versions_are_found_and_converted() {
         let people = people(builder(db));
         let find = || {
             let newest = people.find(doc! { "places.city": "Cork" });
-            newest
-                .older(1, doc! { "city": "Cork" })
-                .older(2, doc! { "place.city": "Cork" })
+            let with_first = newest.older(1, doc! { "city": "Cork" });
+            with_first.older(2, doc! { "place.city": "Cork" })
         };
         let expected: Vec<i32> = (0..30).filter(|n| n % 3 == 0 && n % 5 != 4).collect();
         let found = find().sort(doc! { "_id": 1 }).await.unwrap();
         assert_eq!(ids(&found), expected);
+        let cork = Bson::from(vec![doc! { "city": "Cork" }]);
         for document in &found {
-            assert_eq!(
-                document.get("places"),
-                Some(&vec![Bson::from(doc! { "city": "Cork" })].into())
-            );
+            assert_eq!(document.get("places"), Some(&cork));
             assert_eq!(document.get("schemaVersion"), Some(&3.into()));
         }
         db.recorder().clear();

@@ -18,11 +18,9 @@ fn catalog(db: &TestDatabase) -> mongodb::Collection<Document> {
 
 /// Sets the end of the lease to a time in the past: what the clock does to a holder that is paused.
 async fn end(db: &TestDatabase) {
-    let ended = [doc! { "$set": { "until": { "$subtract": ["$$NOW", 1] } } }];
-    catalog(db)
-        .update_one(doc! { "_id.kind": "lease" }, ended.to_vec())
-        .await
-        .unwrap();
+    let ended = vec![doc! { "$set": { "until": { "$subtract": ["$$NOW", 1] } } }];
+    let lease = doc! { "_id.kind": "lease" };
+    catalog(db).update_one(lease, ended).await.unwrap();
 }
 
 #[tokio::test]
@@ -90,11 +88,8 @@ async fn work_ends_when_the_lease_is_lost() {
 #[tokio::test]
 async fn work_ends_when_the_lease_cannot_be_renewed() {
     testkit::run(async |db| {
-        let held = lease(db)
-            .time_to_live(Duration::from_millis(300))
-            .acquire()
-            .await
-            .unwrap();
+        let lease = lease(db).time_to_live(Duration::from_millis(300));
+        let held = lease.acquire().await.unwrap();
         let fault = FailPoint::on(&["update"]).close_connection().enable(db).await;
         let error = held.keep(std::future::pending::<()>()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Contention);
@@ -115,10 +110,8 @@ async fn the_fence_grows_after_the_document_was_deleted() {
         assert!(held.renew().await.is_err());
         assert!(next.release().await.unwrap());
         // The clock was set back.
-        catalog(db)
-            .update_one(doc! {}, doc! { "$set": { "fence": ahead } })
-            .await
-            .unwrap();
+        let set = doc! { "$set": { "fence": ahead } };
+        catalog(db).update_one(doc! {}, set).await.unwrap();
         assert_eq!(lease(db).acquire().await.unwrap().fence(), ahead + 1);
     })
     .await;
@@ -136,10 +129,8 @@ async fn a_name_is_a_value() {
         let lease = lease(db).time_to_live(Duration::from_secs(5));
         let held = lease.acquire().await.unwrap();
         let debug = format!("{lease:?} {held:?}");
-        assert!(
-            debug.starts_with("Lease { time_to_live: 5s, .. } HeldLease { fence: "),
-            "{debug}"
-        );
+        let expected = "Lease { time_to_live: 5s, .. } HeldLease { fence: ";
+        assert!(debug.starts_with(expected), "{debug}");
     })
     .await;
 }
@@ -148,11 +139,8 @@ async fn a_name_is_a_value() {
 async fn a_dropped_acquisition_ends_after_the_time_to_live() {
     testkit::run(async |db| {
         let lease = lease(db).time_to_live(Duration::from_millis(300));
-        let blocked = FailPoint::on(&["findAndModify"])
-            .times(1)
-            .block(Duration::from_millis(100))
-            .enable(db)
-            .await;
+        let blocked = FailPoint::on(&["findAndModify"]).times(1);
+        let blocked = blocked.block(Duration::from_millis(100)).enable(db).await;
         db.recorder().clear();
         tokio::select! {
             biased;

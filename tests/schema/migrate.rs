@@ -4,7 +4,7 @@ use futures::future::{join, join_all, try_join_all};
 use mongo_patterns::{ErrorKind, Repository};
 use mongo_patterns_testkit::{self as testkit, FailPoint};
 use mongodb::IndexModel;
-use mongodb::bson::{Document, doc};
+use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::IndexOptions;
 
 use support::common::once_elsewhere;
@@ -63,12 +63,7 @@ async fn the_index_finds_the_older_documents() {
         let walk = commands.iter().filter(|command| command.name == "find").nth(1).unwrap();
         let examined = explain(db, walk).await;
         assert_eq!(examined.index, "schemaVersion_1__id_1");
-        assert!(
-            examined.keys <= 5 && examined.documents == 0,
-            "{} {}",
-            examined.keys,
-            examined.documents
-        );
+        assert!(examined.keys <= 5 && examined.documents == 0, "{examined:?}");
         // The counts come from the index alone.
         db.recorder().clear();
         let counts = contacts.versions().await.unwrap();
@@ -85,10 +80,10 @@ async fn versions_are_counted() {
         let contacts = typed(db);
         set_up(&contacts, db).await;
         assert_eq!(contacts.versions().await.unwrap(), []);
-        let of = |n: i32, version: mongodb::bson::Bson| doc! { "_id": n, "schemaVersion": version };
+        let of = |n: i32, version: Bson| doc! { "_id": n, "schemaVersion": version };
         let versions = [
             of(1, 1.into()),
-            of(2, mongodb::bson::Bson::Null),
+            of(2, Bson::Null),
             of(3, 1.0.into()),
             of(4, 2.into()),
             of(5, 2_i64.into()),
@@ -115,10 +110,8 @@ async fn a_refused_document_is_named_and_the_others_of_its_chunk_stay() {
     testkit::run(async |db| {
         let contacts = typed(db);
         plant(db, (0..10).map(v1)).await;
-        stored(db)
-            .update_one(doc! { "_id": 7 }, doc! { "$unset": { "name": "" } })
-            .await
-            .unwrap();
+        let update = async |update: Document| stored(db).update_one(doc! { "_id": 7 }, update).await.unwrap();
+        update(doc! { "$unset": { "name": "" } }).await;
         set_up(&contacts, db).await;
         let planned = contacts.migrate().chunk(3).plan().await.unwrap_err();
         let refused = contacts.migrate().chunk(3).await.unwrap_err();
@@ -127,10 +120,7 @@ async fn a_refused_document_is_named_and_the_others_of_its_chunk_stay() {
         }
         let newest = doc! { "schemaVersion": 2 };
         assert_eq!(stored(db).count_documents(newest.clone()).await.unwrap(), 6);
-        stored(db)
-            .update_one(doc! { "_id": 7 }, doc! { "$set": { "name": "Taylor" } })
-            .await
-            .unwrap();
+        update(doc! { "$set": { "name": "Taylor" } }).await;
         assert_eq!(contacts.migrate().await.unwrap().documents, 4);
         assert_eq!(stored(db).count_documents(newest).await.unwrap(), 10);
     })
@@ -147,10 +137,8 @@ async fn documents_of_any_size_are_converted() {
                 document.insert("photo", "x".repeat(bytes));
                 document
             };
-            let documents = (0..10)
-                .map(|id| large(id, 1 << 20))
-                .chain([large(20, (16 << 20) - 400)]);
-            plant(db, documents).await;
+            let documents = (0..10).map(|id| large(id, 1 << 20));
+            plant(db, documents.chain([large(20, (16 << 20) - 400)])).await;
             set_up(&contacts, db).await;
             assert_eq!(contacts.migrate().await.unwrap().documents, 11);
             let converted =
@@ -162,13 +150,8 @@ async fn documents_of_any_size_are_converted() {
                 doc! { "$sort": { "_id": 1 } },
             ]);
             let photos: Vec<Document> = futures::TryStreamExt::try_collect(photos.await.unwrap()).await.unwrap();
-            assert_eq!(
-                photos,
-                [
-                    doc! { "_id": 1 << 20, "n": 10 },
-                    doc! { "_id": (16 << 20) - 400, "n": 1 }
-                ]
-            );
+            let largest = doc! { "_id": (16 << 20) - 400, "n": 1 };
+            assert_eq!(photos, [doc! { "_id": 1 << 20, "n": 10 }, largest]);
         }
     })
     .await;
@@ -218,11 +201,8 @@ async fn a_migration_needs_the_settings_of_the_catalog() {
         assert_eq!(refused.kind(), ErrorKind::SettingsMismatch);
         set_up(&contacts, db).await;
         let other = || {
-            builder::<Document>(db)
-                .version_field("version")
-                .pipeline_step(1, stages())
-                .build()
-                .unwrap()
+            let other = builder::<Document>(db).version_field("version");
+            other.pipeline_step(1, stages()).build().unwrap()
         };
         for error in [
             other().migrate().await.unwrap_err(),
@@ -233,10 +213,8 @@ async fn a_migration_needs_the_settings_of_the_catalog() {
         db.plain_collection::<Document>("mongo_patterns").drop().await.unwrap();
         // A field of the application is not taken for the version.
         let refused = other().ensure_indexes().await.unwrap_err();
-        assert_eq!(
-            (refused.kind(), refused.field()),
-            (ErrorKind::SettingsMismatch, Some("version"))
-        );
+        let mismatch = (ErrorKind::SettingsMismatch, Some("version"));
+        assert_eq!((refused.kind(), refused.field()), mismatch);
         // Releases with other steps have the same settings.
         for contacts in [release_1(db), mixed(db), on_server(db)] {
             contacts.ensure_indexes().await.unwrap();
@@ -250,12 +228,11 @@ async fn a_migration_needs_the_settings_of_the_catalog() {
 #[tokio::test]
 async fn errors_of_the_server_have_different_kinds() {
     testkit::run(async |db| {
-        let unique = IndexModel::builder().keys(doc! { "contactInfo.home": 1 }).options(
-            IndexOptions::builder()
-                .unique(true)
-                .partial_filter_expression(doc! { "schemaVersion": 2 })
-                .build(),
-        );
+        let options = IndexOptions::builder().unique(true);
+        let options = options.partial_filter_expression(doc! { "schemaVersion": 2 }).build();
+        let unique = IndexModel::builder()
+            .keys(doc! { "contactInfo.home": 1 })
+            .options(options);
         for contacts in both(db) {
             plant(db, [v1(1), v1(2)]).await;
             set_up(&contacts, db).await;

@@ -15,11 +15,8 @@ const NOWHERE: &str = "-";
 /// Starts an instance that waits in a step.
 fn instance(db: &TestDatabase, waits_in: &str) -> Child {
     let uri = db.server().uri();
-    let uri = format!(
-        "{uri}{}appName={}",
-        if uri.contains('?') { '&' } else { '?' },
-        app_name(db)
-    );
+    let separator = if uri.contains('?') { '&' } else { '?' };
+    let uri = format!("{uri}{separator}appName={}", app_name(db));
     Command::new(env!("CARGO_BIN_EXE_process"))
         .args(["run-migrations", &uri, db.database().name(), "30000", waits_in])
         .stdin(Stdio::piped())
@@ -40,10 +37,8 @@ async fn end_transactions(db: &TestDatabase) {
         doc! { "$match": { "type": "idleSession", "appName": app_name(db) } },
     ];
     let idle: Vec<Document> = admin.aggregate(stages).await.unwrap().try_collect().await.unwrap();
-    let sessions: Vec<Document> = idle
-        .iter()
-        .map(|found| found.get_document("lsid").unwrap().clone())
-        .collect();
+    let sessions = idle.iter().map(|found| found.get_document("lsid").unwrap().clone());
+    let sessions: Vec<Document> = sessions.collect();
     // An empty list kills all sessions of all tests.
     if !sessions.is_empty() {
         admin.run_command(doc! { "killSessions": sessions }).await.unwrap();
@@ -67,11 +62,8 @@ pub(super) fn line(child: &mut Child) -> String {
 }
 
 fn signal(child: &Child, name: &str) {
-    let status = Command::new("kill")
-        .args([name, &child.id().to_string()])
-        .status()
-        .unwrap();
-    assert!(status.success());
+    let status = Command::new("kill").args([name, &child.id().to_string()]).status();
+    assert!(status.unwrap().success());
 }
 
 /// The next process continues. A plain step whose record is missing runs again, and one in a transaction has left nothing.
@@ -119,10 +111,8 @@ async fn a_process_is_stopped_past_the_end_of_its_lease() {
             signal(&stopped, "-CONT");
             assert_eq!(line(&mut stopped), format!("contention in {stopped_in}"));
             assert!(stopped.wait().unwrap().success());
-            assert_eq!(
-                (record(db).await, traces(db).await),
-                (before, expected.iter().map(ToString::to_string).collect())
-            );
+            assert_eq!(record(db).await, before);
+            assert_eq!(traces(db).await, expected);
         })
         .await;
     }

@@ -15,43 +15,21 @@ use support::common::until_seen;
 use support::schema::steps::*;
 
 #[tokio::test]
-async fn steps_run_once_and_in_their_order() {
-    testkit::run(async |db| {
-        let of = |names| list(db.database(), names);
-        let applied = of(&["a", "b"]).run().await.unwrap();
-        assert_eq!(applied.steps, ["a", "b"]);
-        assert_eq!(of(&["a", "b"]).run().await.unwrap(), Applied::default());
-        let applied = of(&["a", "b", "c", "d"]).run().await.unwrap();
-        assert_eq!(applied.steps, ["c", "d"]);
-        assert_eq!(traces(db).await, ["a", "b", "c", "d"]);
-        assert_eq!(recorded(db).await, ["a", "b", "c", "d"]);
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn a_start_with_nothing_to_do_is_one_round_trip() {
     testkit::run(async |db| {
         let of = || in_transaction(list(db.database(), &["a"]), "b");
         db.recorder().clear();
         of().run().await.unwrap();
-        let steps = db.recorder().names();
         let expected = [
-            "find",
-            "hello",
-            "findAndModify",
-            "findAndModify", // read, check, acquire, claim
-            "insert",
-            "update", // a
-            "insert",
-            "update",
-            "commitTransaction", // b
-            "update",            // release
+            "find hello findAndModify findAndModify", // read, check, acquire, claim
+            "insert update",                          // a
+            "insert update commitTransaction",        // b
+            "update",                                 // release
         ];
-        assert_eq!(steps, expected);
+        assert_eq!(db.recorder().names().join(" "), expected.join(" "));
 
         db.recorder().clear();
-        of().run().await.unwrap();
+        assert_eq!(of().run().await.unwrap(), Applied::default());
         assert_eq!(db.recorder().names(), ["find"]);
 
         db.recorder().clear();
@@ -99,10 +77,7 @@ async fn the_status_names_applied_pending_and_unknown_steps() {
         let applied: Vec<&str> = status.applied.iter().map(|step| step.name.as_str()).collect();
         assert_eq!(applied, ["a", "b", "c"]);
         assert!(status.applied.is_sorted_by_key(|step| step.applied));
-        assert_eq!(
-            (status.pending, status.unknown),
-            (vec!["d".to_owned()], vec!["a".to_owned(), "b".to_owned()])
-        );
+        assert_eq!([status.pending.join(" "), status.unknown.join(" ")], ["d", "a b"]);
         assert_eq!(status.running_since, None);
 
         let seen = Arc::new(AtomicU32::new(0));
@@ -125,13 +100,8 @@ async fn a_failed_step_is_named_and_runs_again_and_earlier_steps_stay() {
         let of = |fails: bool| {
             let list = list(db.database(), &["a"]).step("b", async move |database| {
                 trace(&database, "b").await?;
-                match fails {
-                    true => Err(Error::new(
-                        ErrorKind::NotFound,
-                        "the file of exchange rates does not exist",
-                    )),
-                    false => Ok(()),
-                }
+                let error = Error::new(ErrorKind::NotFound, "the file of exchange rates does not exist");
+                if fails { Err(error) } else { Ok(()) }
             });
             plain(list, "c")
         };
@@ -197,10 +167,7 @@ async fn a_step_in_a_transaction_runs_again_after_a_conflict() {
         migrations.run().await.unwrap();
         conflict.disable().await;
         assert_eq!(attempts.load(Ordering::Relaxed), 3);
-        assert_eq!(
-            (traces(db).await, recorded(db).await),
-            (vec!["a".to_owned()], vec!["a".to_owned()])
-        );
+        assert_eq!([traces(db).await, recorded(db).await], [["a"], ["a"]]);
     })
     .await;
 }
@@ -210,18 +177,8 @@ async fn a_step_in_a_transaction_runs_again_after_a_conflict() {
 async fn any_text_is_a_name() {
     testkit::run(async |db| {
         let long = "x".repeat(100_000);
-        let names = [
-            "$$ROOT",
-            "$set",
-            "a.b",
-            ".",
-            " ",
-            "été 🦀",
-            "nul \0 byte",
-            "{\"$gt\": 1}",
-            "`b`",
-            &long,
-        ];
+        let mut names: Vec<&str> = "$$ROOT $set a.b . été🦀 {\"$gt\":1} `b`".split(' ').collect();
+        names.extend([" ", "nul \0 byte", &long]);
         let of = || {
             names.iter().fold(Migrations::new(db.database()), |list, name| {
                 list.step(*name, async |_| Ok(())).list("$$NOW.\0 {}")
@@ -232,8 +189,8 @@ async fn any_text_is_a_name() {
         assert_eq!(of().run().await.unwrap(), Applied::default());
         let other = list(db.database(), &["a"]).run().await.unwrap();
         assert_eq!(
-            (other.steps, other.unknown.len()),
-            (vec!["a".to_owned()], 0),
+            (other.steps.join(" "), other.unknown.len()),
+            ("a".into(), 0),
             "of another list"
         );
     })

@@ -20,10 +20,8 @@ where
     D: serde::Serialize + serde::de::DeserializeOwned,
 {
     let found: Vec<_> = repository.verify().stream().try_collect().await.unwrap();
-    let mut found: Vec<_> = found
-        .into_iter()
-        .map(|found| (found.document_id, found.problem, found.fields))
-        .collect();
+    let found = found.into_iter();
+    let mut found: Vec<_> = found.map(|one| (one.document_id, one.problem, one.fields)).collect();
     found.sort_by_key(|(id, ..)| id.as_i32());
     found
 }
@@ -68,19 +66,12 @@ async fn each_problem_is_found() {
         let expected = expected.map(|(id, problem, fields)| (Bson::from(id), problem, fields));
         assert_eq!(found(&contacts).await, expected);
         let mut last = None;
-        let with_progress = contacts
-            .verify()
-            .on_progress(|at: Progress| last = Some((at.done, at.total)));
-        let with_progress: Vec<_> = with_progress.stream().try_collect().await.unwrap();
-        assert_eq!((with_progress.len(), last), (7, Some((9, 9))));
+        let verify = contacts.verify().on_progress(|at: Progress| last = Some((at.done, at.total)));
+        let found_again: Vec<_> = verify.stream().try_collect().await.unwrap();
+        assert_eq!((found_again.len(), last), (7, Some((9, 9))));
         // A type with all fields knows each of them.
-        let all = builder::<Document>(db).newest(3).build().unwrap();
-        assert!(
-            found(&all)
-                .await
-                .iter()
-                .all(|(_, problem, _)| *problem != Problem::UnknownFields)
-        );
+        let all = found(&builder::<Document>(db).newest(3).build().unwrap()).await;
+        assert!(all.iter().all(|(_, problem, _)| *problem != Problem::UnknownFields));
     })
     .await;
 }
@@ -91,17 +82,9 @@ async fn the_validator_refuses_what_is_no_version() {
         let contacts = contacts(db);
         support::common::create_validated(db.database(), &contacts).await;
         let stored = stored(db);
-        for (n, valid) in [Bson::Null, 1.into(), 2_i64.into(), 3.0.into(), 9.into()]
-            .into_iter()
-            .enumerate()
-        {
-            let n = i32::try_from(n).unwrap();
-            stored
-                .insert_one(doc! { "_id": n, "schemaVersion": valid })
-                .await
-                .unwrap();
-        }
-        stored.insert_one(doc! { "_id": 90 }).await.unwrap();
+        let valid = [Bson::Null, 1.into(), 2_i64.into(), 3.0.into(), 9.into()];
+        let valid = valid.map(|version| doc! { "schemaVersion": version });
+        stored.insert_many(valid.into_iter().chain([doc! {}])).await.unwrap();
         for invalid in [
             "2".into(),
             0.into(),

@@ -42,7 +42,7 @@
 //! With any number of instances, of any number of releases:
 //!
 //! - Steps run in the order of the list. A step begins after the step before it is recorded.
-// proof: schema::steps::steps_run_once_and_in_their_order, schema::concurrent::each_step_runs_in_one_of_many_instances
+// proof: schema::order::releases_with_fewer_steps_run_none_of_the_others, schema::concurrent::each_step_runs_in_one_of_many_instances
 //! - A step of [`step_in_transaction`](Migrations::step_in_transaction) is applied exactly once.
 // proof: schema::processes::a_process_is_killed_in_a_step, schema::concurrent::a_step_that_conflicts_after_its_lease_was_lost_does_not_run_again, schema::concurrent::a_commit_in_flight_when_the_lease_is_lost_counts
 //! - A step of [`step`](Migrations::step) is applied at least once, and not again after it is recorded. The database that it
