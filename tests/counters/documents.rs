@@ -96,17 +96,16 @@ async fn ids_are_values_and_equal_numbers_are_one() {
         }
         assert_eq!(count(db, 7).await, 3);
         assert_eq!(articles(db).count_documents(doc! {}).await.unwrap(), 8);
-        let long = Bson::String("x".repeat(8_001));
-        let operators: [Bson; 2] = [doc! { "$gt": "" }.into(), doc! { "a": { "$where": "1" } }.into()];
         let nested = |levels| (0..levels).fold(Bson::from(1), |id, _| doc! { "a": id }.into());
-        let invalid = [
+        for invalid in [
             Bson::Null,
             Bson::Array(vec![]),
-            long,
+            "x".repeat(8_001).into(),
             nested(101),
             doc! { "a\0b": 1 }.into(),
-        ];
-        for invalid in invalid.into_iter().chain(operators) {
+            doc! { "$gt": "" }.into(),
+            doc! { "a": { "$where": "1" } }.into(),
+        ] {
             assert_eq!(views.add(invalid, 1).unwrap_err().kind(), ErrorKind::InvalidArgument);
         }
         views.add(nested(100), 1).unwrap();
@@ -127,10 +126,7 @@ async fn ids_that_only_the_server_takes_for_one_are_both_counted() {
         let equal: [[Bson; 2]; 4] = [
             [10_000_000_000_000_000_i64.into(), 1e16.into()],
             [decimal("0.5"), 0.5.into()],
-            [
-                doc! { "a": [decimal("1.0")] }.into(),
-                doc! { "a": [decimal("1")] }.into(),
-            ],
+            ["1.0", "1"].map(|one| doc! { "a": [decimal(one)] }.into()),
             ["x".into(), Bson::Symbol("x".into())],
         ];
         let views = impatient(db);
@@ -141,11 +137,8 @@ async fn ids_that_only_the_server_takes_for_one_are_both_counted() {
                 views.add(other.clone(), 4).unwrap();
             }
             if fails {
-                let fault = FailPoint::on(&["update"])
-                    .times(1)
-                    .write_concern_error(64)
-                    .enable(db)
-                    .await;
+                let fault = FailPoint::on(&["update"]).times(1).write_concern_error(64);
+                let fault = fault.enable(db).await;
                 views.flush().await.unwrap_err();
                 fault.disable().await;
             }
@@ -178,12 +171,13 @@ async fn ids_that_the_collation_takes_for_one_are_one() {
         assert_eq!((count(db, "a").await, count(db, "B").await), (5, 4));
         let mut command = db.recorder().last().unwrap().command;
         let statement = command.remove("updates").unwrap().as_array().unwrap()[0].clone();
-        let explained =
-            doc! { "explain": { "update": "articles", "updates": [statement] }, "verbosity": "executionStats" };
-        let explained = database.run_command(explained).await.unwrap();
+        let update = doc! { "update": "articles", "updates": [statement] };
+        let explain = doc! { "explain": update, "verbosity": "executionStats" };
+        let explained = database.run_command(explain).await.unwrap();
         let stats = explained.get_document("executionStats").unwrap();
-        assert_eq!(stats.get_i32("totalDocsExamined").unwrap(), 1);
-        assert_eq!(stats.get_i32("totalKeysExamined").unwrap(), 1);
+        for examined in ["totalDocsExamined", "totalKeysExamined"] {
+            assert_eq!(stats.get_i32(examined).unwrap(), 1, "{examined}");
+        }
     })
     .await;
 }
@@ -205,11 +199,8 @@ async fn a_document_that_refuses_its_count_does_not_affect_others() {
         for number in 1..=2 {
             let error = views.flush().await.unwrap_err();
             let id = error.document_id().unwrap().as_i32().unwrap();
-            assert!(
-                [1, 2, 3, 5].contains(&id) && error.field() == Some("views"),
-                "{error:?}"
-            );
-            assert_eq!(error.stored_count(), Some(1));
+            assert!([1, 2, 3, 5].contains(&id), "{error:?}");
+            assert_eq!((error.field(), error.stored_count()), (Some("views"), Some(1)));
             assert!(!error.is_outcome_unknown() && !error.is_transient(), "{error:?}");
             assert_eq!(count(db, 4).await, 2 * number);
             for damaged in &damaged {
@@ -258,14 +249,12 @@ async fn numbers_of_old_batches_are_removed() {
 #[tokio::test]
 async fn wrong_settings_are_refused() {
     testkit::run(async |db| {
-        let collection = || db.collection::<Document>("articles");
         let unconfirmed = WriteConcern::builder().w(Acknowledgment::Nodes(0)).build();
         let unconfirmed = CollectionOptions::builder().write_concern(unconfirmed).build();
-        let unconfirmed = db
-            .database()
-            .collection_with_options::<Document>("articles", unconfirmed);
+        let database = db.database();
+        let unconfirmed = database.collection_with_options::<Document>("articles", unconfirmed);
         for builder in [
-            Counters::builder(collection()),
+            Counters::builder(db.collection::<Document>("articles")),
             builder(db).field("_id"),
             builder(db).field("a.b"),
             builder(db).field("$a"),

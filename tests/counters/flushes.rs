@@ -78,8 +78,7 @@ async fn a_dropped_flush_adds_each_count_once() {
         articles(db).insert_one(doc! { "_id": 1 }).await.unwrap();
         let mut expected = 0;
         for _ in 0..3 {
-            let client = db.plain_client();
-            let mut holder = client.start_session().await.unwrap();
+            let mut holder = db.plain_client().start_session().await.unwrap();
             holder.start_transaction().await.unwrap();
             let hold = doc! { "$set": { "held": true } };
             let articles = articles(db);
@@ -117,10 +116,13 @@ async fn ended(db: &TestDatabase, count_of_two: i64) -> bool {
 #[tokio::test]
 async fn a_run_flushes_by_interval_by_size_and_at_its_end() {
     testkit::run(async |db| {
+        let run = |views: Counters| {
+            let (end, ends) = oneshot::channel::<()>();
+            let run = async move { views.run().until(async move { ends.await.unwrap() }).await };
+            (end, tokio::spawn(run))
+        };
         let views = builder(db).interval(Duration::from_millis(20)).build().unwrap();
-        let (end, ends) = oneshot::channel::<()>();
-        let running = views.clone();
-        let running = tokio::spawn(async move { running.run().until(async move { ends.await.unwrap() }).await });
+        let (end, running) = run(views.clone());
         for round in 1..=3 {
             views.add(2, 1).unwrap();
             until("the interval ends", async || ended(db, round).await).await;
@@ -129,16 +131,12 @@ async fn a_run_flushes_by_interval_by_size_and_at_its_end() {
         running.await.unwrap().unwrap();
 
         let views = slow(db);
-        let (end, ends) = oneshot::channel::<()>();
-        let running = views.clone();
-        let running = tokio::spawn(async move { running.run().until(async move { ends.await.unwrap() }).await });
+        let (end, running) = run(views.clone());
         for id in 1000..2000 {
             views.add(id, 1).unwrap();
         }
-        until("the counts of a whole command wait", async || {
-            stored(db, 1999).await.is_some()
-        })
-        .await;
+        let is_flushed = async || stored(db, 1999).await.is_some();
+        until("the counts of a whole command wait", is_flushed).await;
         views.add(2, 5).unwrap();
         assert_eq!(count(db, 2).await, 3);
         end.send(()).unwrap();
@@ -201,20 +199,16 @@ async fn a_command_has_1000_documents() {
 #[tokio::test]
 async fn a_flush_has_the_write_concern_of_the_collection() {
     testkit::run(async |db| {
-        let concern = WriteConcern::builder()
-            .w(Acknowledgment::Majority)
-            .w_timeout(Duration::from_secs(20))
-            .build();
+        let concern = WriteConcern::builder().w(Acknowledgment::Majority);
+        let concern = concern.w_timeout(Duration::from_secs(20)).build();
         let options = CollectionOptions::builder().write_concern(concern).build();
         let collection = db.database().collection_with_options::<Document>("articles", options);
         let views = Counters::builder(collection).field("views").build().unwrap();
         views.add(1, 1).unwrap();
         views.flush().await.unwrap();
         let command = db.recorder().last().unwrap().command;
-        assert_eq!(
-            command.get_document("writeConcern").unwrap(),
-            &doc! { "w": "majority", "wtimeout": 20_000 }
-        );
+        let sent = command.get_document("writeConcern").unwrap();
+        assert_eq!(sent, &doc! { "w": "majority", "wtimeout": 20_000 });
     })
     .await;
 }

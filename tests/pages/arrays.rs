@@ -6,6 +6,8 @@ use mongodb::bson::{Bson, Document, doc};
 
 use super::support::*;
 
+const INDEX: &str = "tenant_1_rank_-1_inner.rank_1__id_1";
+
 /// The fields of an array, with a name of the field and a document with it.
 fn arrays() -> [(&'static str, Document); 5] {
     [
@@ -25,11 +27,8 @@ fn arrays() -> [(&'static str, Document); 5] {
 
 async fn filled(db: &TestDatabase) {
     stored(db).drop().await.unwrap();
-    plant(
-        db,
-        (0..200).map(|n| doc! { "_id": n, "tenant": n % 2, "rank": n / 4, "inner": { "rank": n % 5 } }),
-    )
-    .await;
+    let order = |n: i32| doc! { "_id": n, "tenant": n % 2, "rank": n / 4, "inner": { "rank": n % 5 } };
+    plant(db, (0..200).map(order)).await;
 }
 
 fn by_rank() -> Document {
@@ -44,30 +43,22 @@ async fn an_index_with_an_array_is_refused() {
             let pages = pages(db, doc! { "tenant": 1 }, by_rank());
             plant(db, [array]).await;
             let refused = pages.ensure_index().await.unwrap_err();
-            assert_eq!(
-                (refused.kind(), refused.operation()),
-                (ErrorKind::Corrupt, Some("ensure_index"))
-            );
+            let expected = (ErrorKind::Corrupt, Some("ensure_index"));
+            assert_eq!((refused.kind(), refused.operation()), expected);
             let text = format!("{refused} {refused:?}");
             assert!(
-                text.contains("`tenant_1_rank_-1_inner.rank_1__id_1`") && !text.contains("secret"),
+                text.contains(&format!("`{INDEX}`")) && !text.contains("secret"),
                 "{text}"
             );
             // The index keeps it.
             stored(db).delete_one(doc! { "_id": "array" }).await.unwrap();
             assert_eq!(pages.ensure_index().await.unwrap_err().kind(), ErrorKind::Corrupt);
-            stored(db)
-                .drop_index("tenant_1_rank_-1_inner.rank_1__id_1")
-                .await
-                .unwrap();
+            stored(db).drop_index(INDEX).await.unwrap();
             pages.ensure_index().await.unwrap();
         }
         // Other arrays do not matter.
-        plant(
-            db,
-            [doc! { "_id": "other", "tenant": 1, "rank": { "a": [1] }, "inner": { "a": [1] } }],
-        )
-        .await;
+        let other = doc! { "_id": "other", "tenant": 1, "rank": { "a": [1] }, "inner": { "a": [1] } };
+        plant(db, [other]).await;
         ready(db, doc! { "tenant": 1 }, by_rank()).await;
     })
     .await;
@@ -110,11 +101,8 @@ async fn a_page_with_an_array_is_refused() {
 #[tokio::test]
 async fn an_element_is_found_by_in() {
     testkit::run(async |db| {
-        plant(
-            db,
-            (0..100).map(|n| doc! { "_id": n, "tags": [n % 2, "red", n % 3], "rank": n / 4 }),
-        )
-        .await;
+        let tagged = |n: i32| doc! { "_id": n, "tags": [n % 2, "red", n % 3], "rank": n / 4 };
+        plant(db, (0..100).map(tagged)).await;
         let pages = ready(db, doc! { "tags": { "$in": [0] } }, doc! { "rank": -1 }).await;
         let (found, last) = forward(&pages, 9).await;
         let expected = sorted(db, doc! { "tags": 0 }, doc! { "rank": -1 }).await;

@@ -8,9 +8,11 @@ use mongodb::options::{CollectionOptions, ReadPreference, SelectionCriteria};
 use serde::Deserialize;
 
 use super::support::*;
+use support::common::assert_names;
 
+/// A document whose rank changes between two pages is on both, except in a session of one moment.
 #[tokio::test]
-async fn a_page_is_a_part_of_the_callers_transaction() {
+async fn pages_are_those_of_the_callers_transaction_or_snapshot() {
     testkit::run(async |db| {
         plant(db, (0..6).map(|n| doc! { "_id": n, "rank": n })).await;
         let pages = ready(db, doc! {}, doc! { "rank": 1 }).await;
@@ -20,39 +22,19 @@ async fn a_page_is_a_part_of_the_callers_transaction() {
         let inserted = doc! { "_id": 10, "rank": 2 };
         orders.insert_one(inserted).session(&mut session).await.unwrap();
         let first = pages.page().limit(3).session(&mut session).await.unwrap();
-        let second = pages
-            .page()
-            .limit(3)
-            .after(first.next)
-            .session(&mut session)
-            .await
-            .unwrap();
+        let second = pages.page().limit(3).after(first.next);
+        let second = second.session(&mut session).await.unwrap();
         assert_eq!(ids(&first.documents), [0, 1, 2].map(Bson::from));
         assert_eq!(ids(&second.documents), [10, 3, 4].map(Bson::from));
         session.abort_transaction().await.unwrap();
         assert_eq!(forward(&pages, 3).await.0.len(), 6);
-    })
-    .await;
-}
 
-/// A document whose rank changes between two pages is on both, except in a session of one moment.
-#[tokio::test]
-async fn pages_of_a_snapshot_see_one_moment() {
-    testkit::run(async |db| {
-        plant(db, (0..6).map(|n| doc! { "_id": n, "rank": n })).await;
-        let pages = ready(db, doc! {}, doc! { "rank": 1 }).await;
         let mut snapshot = db.client().start_session().snapshot(true).await.unwrap();
         let first = pages.page().limit(3).session(&mut snapshot).await.unwrap();
-        stored(db)
-            .update_one(doc! { "_id": 0 }, doc! { "$set": { "rank": 9 } })
-            .await
-            .unwrap();
-        let rest = pages
-            .page()
-            .after(first.next.clone())
-            .session(&mut snapshot)
-            .await
-            .unwrap();
+        let last = doc! { "$set": { "rank": 9 } };
+        stored(db).update_one(doc! { "_id": 0 }, last).await.unwrap();
+        let rest = pages.page().after(first.next.clone());
+        let rest = rest.session(&mut snapshot).await.unwrap();
         assert_eq!(ids(&rest.documents), [3, 4, 5].map(Bson::from));
         let rest = pages.page().after(first.next).await.unwrap();
         assert_eq!(ids(&rest.documents), [3, 4, 5, 0].map(Bson::from));
@@ -86,20 +68,15 @@ struct Order {
 #[tokio::test]
 async fn documents_are_decoded() {
     testkit::run(async |db| {
-        let orders = Pages::<Order>::over(stored(db))
-            .sort(doc! { "rank": 1 })
-            .build()
-            .unwrap();
+        let orders = Pages::<Order>::over(stored(db)).sort(doc! { "rank": 1 });
+        let orders = orders.build().unwrap();
         orders.ensure_index().await.unwrap();
         assert!(orders.page().await.unwrap().documents.is_empty());
         plant(db, [doc! { "_id": 7, "rank": 1 }, doc! { "_id": 8, "rank": "two" }]).await;
         let page = orders.page().limit(1).await.unwrap();
         assert_eq!(page.documents, [Order { id: 7, rank: 1 }]);
         let refused = orders.clone().page().after(page.next).await.unwrap_err();
-        assert_eq!(
-            (refused.kind(), refused.document_id()),
-            (ErrorKind::Decode, Some(&8.into()))
-        );
+        assert_names(&refused, ErrorKind::Decode, 8);
         assert_eq!((refused.pattern(), refused.operation()), (Some("pages"), Some("page")));
     })
     .await;

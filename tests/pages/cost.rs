@@ -56,6 +56,16 @@ async fn a_page_is_one_round_trip_and_examines_one_key_more_than_it_has() {
         // Both have one index.
         let indexes = stored(db).list_index_names().await.unwrap();
         assert_eq!(indexes, ["_id_", INDEX]);
+        // One batch has a page of any size.
+        let pages = ready(db, doc! {}, doc! { "rank": 1 }).await;
+        let orders = ORDERS as u32;
+        for limit in [101, 102, orders - 1, orders, u32::MAX] {
+            let page = pages.page().limit(limit).await.unwrap();
+            assert_eq!(page.documents.len(), orders.min(limit) as usize);
+            assert_eq!(page.next.is_none(), limit >= orders);
+            assert_eq!(db.recorder().names(), ["find"], "{limit}");
+            db.recorder().clear();
+        }
     })
     .await;
 }
@@ -76,34 +86,12 @@ async fn after_an_id_of_another_type_a_page_examines_one_more() {
     .await;
 }
 
-/// One batch has a page of any size.
-#[tokio::test]
-async fn a_long_page_is_one_round_trip() {
-    testkit::run(async |db| {
-        plant(db, orders(Bson::from)).await;
-        let pages = ready(db, doc! {}, doc! { "rank": 1 }).await;
-        let orders = ORDERS as u32;
-        for limit in [101, 102, 1000, orders - 1, orders, u32::MAX] {
-            let page = pages.page().limit(limit).await.unwrap();
-            assert_eq!(page.documents.len(), orders.min(limit) as usize);
-            assert_eq!(page.next.is_none(), limit >= orders);
-            assert_eq!(db.recorder().names(), ["find"], "{limit}");
-            db.recorder().clear();
-        }
-    })
-    .await;
-}
-
 #[tokio::test]
 async fn the_rest_of_the_filter_is_checked_between_the_bounds() {
     testkit::run(async |db| {
         plant(db, orders(Bson::from)).await;
-        let pages = ready(
-            db,
-            doc! { "tenant": 1, "n": { "$lt": ORDERS / 2 } },
-            doc! { "rank": -1, "total": 1 },
-        )
-        .await;
+        let filter = doc! { "tenant": 1, "n": { "$lt": ORDERS / 2 } };
+        let pages = ready(db, filter, doc! { "rank": -1, "total": 1 }).await;
         let token = token(db, &pages, 100).await;
         pages.page().limit(LIMIT).after(token).await.unwrap();
         let plan = explained(db, &db.recorder().last().unwrap()).await;

@@ -16,10 +16,8 @@ async fn a_missing_index_is_named() {
         let pages = pages(db, doc! { "tenant": 1 }, doc! { "rank": 1 });
         for _ in 0..2 {
             let error = pages.page().await.unwrap_err();
-            assert_eq!(
-                (error.kind(), error.remedy()),
-                (ErrorKind::IndexMissing, Some(Remedy::EnsureIndexes))
-            );
+            let expected = (ErrorKind::IndexMissing, Some(Remedy::EnsureIndexes));
+            assert_eq!((error.kind(), error.remedy()), expected);
             assert!(error.to_string().contains("`tenant_1_rank_1__id_1`"), "{error}");
             assert!(error.to_string().contains("ensure_index()"), "{error}");
             assert_eq!(pages.index().check().await.unwrap_err().kind(), ErrorKind::IndexMissing);
@@ -58,12 +56,8 @@ async fn other_collections_are_refused() {
         let database = db.plain_client().database(db.database().name());
         let german = Collation::builder().locale("de").build();
         database.create_collection("collated").collation(german).await.unwrap();
-        database
-            .create_collection("capped")
-            .capped(true)
-            .size(4096)
-            .await
-            .unwrap();
+        let capped = database.create_collection("capped").capped(true).size(4096);
+        capped.await.unwrap();
         database.create_collection("view").view_on("orders").await.unwrap();
         for (name, kind) in [
             ("collated", ErrorKind::UnsupportedCollation),
@@ -76,16 +70,12 @@ async fn other_collections_are_refused() {
         }
         // An index of the collation, which somebody has created.
         let collated = db.collection::<Document>("collated");
-        collated
-            .insert_many(["a", "A", "b"].map(|id| doc! { "_id": id, "rank": 1 }))
-            .await
-            .unwrap();
+        let three = ["a", "A", "b"].map(|id| doc! { "_id": id, "rank": 1 });
+        collated.insert_many(three).await.unwrap();
         let index = IndexModel::builder().keys(doc! { "rank": 1, "_id": 1 }).build();
         collated.create_index(index).await.unwrap();
-        let pages = Pages::<Document>::over(collated)
-            .sort(doc! { "rank": 1 })
-            .build()
-            .unwrap();
+        let pages = Pages::<Document>::over(collated).sort(doc! { "rank": 1 });
+        let pages = pages.build().unwrap();
         let first = pages.page().limit(1).await.unwrap();
         let error = pages.page().limit(1).after(first.next).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Driver, "{error:?}");
@@ -102,10 +92,8 @@ async fn the_strict_stable_api_has_no_pages() {
         options.server_api = Some(ServerApi::builder().version(ServerApiVersion::V1).strict(true).build());
         let strict = Client::with_options(options).unwrap();
         let orders = strict.database(db.database().name()).collection::<Document>("orders");
-        let pages = Pages::<Document>::over(orders)
-            .sort(doc! { "rank": 1 })
-            .build()
-            .unwrap();
+        let pages = Pages::<Document>::over(orders).sort(doc! { "rank": 1 });
+        let pages = pages.build().unwrap();
         for error in [pages.ensure_index().await.unwrap_err(), pages.page().await.unwrap_err()] {
             assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
             assert!(error.to_string().contains("strict"), "{error}");
@@ -120,12 +108,13 @@ async fn invalid_arguments_send_nothing() {
         let pages = ready(db, doc! {}, doc! { "rank": 1 }).await;
         let zero = pages.page().limit(0).await.unwrap_err();
         assert_eq!(zero.kind(), ErrorKind::InvalidArgument);
-        for sort in [
+        let sorts = [
             doc! { "$where": 1 },
             doc! { "a.0": 1 },
             doc! { "rank": "-1" },
             doc! { "": -1 },
-        ] {
+        ];
+        for sort in sorts {
             let refused = Pages::<Document>::over(stored(db)).sort(sort).build().unwrap_err();
             assert_eq!(refused.kind(), ErrorKind::Configuration, "{refused}");
             assert!(refused.is_invalid_input());

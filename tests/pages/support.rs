@@ -86,11 +86,8 @@ pub fn order(n: i32) -> Document {
         ("inner", inner),
         ("group", group),
     ];
-    order.extend(
-        fields
-            .into_iter()
-            .filter_map(|(field, value)| Some((field.to_owned(), value?))),
-    );
+    let fields = fields.into_iter();
+    order.extend(fields.filter_map(|(field, value)| Some((field.to_owned(), value?))));
     order
 }
 
@@ -107,10 +104,8 @@ pub async fn sorted(db: &TestDatabase, filter: Document, mut sort: Document) -> 
 }
 
 pub fn ids(documents: &[Document]) -> Vec<Bson> {
-    documents
-        .iter()
-        .map(|document| document.get("_id").unwrap().clone())
-        .collect()
+    let ids = documents.iter().map(|document| document.get("_id").unwrap().clone());
+    ids.collect()
 }
 
 /// Returns the token that a service gets back in a link.

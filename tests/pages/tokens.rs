@@ -157,21 +157,14 @@ async fn no_value_is_printed() {
         let pages = filled(db).await;
         let token = pages.page().limit(2).await.unwrap().next.unwrap();
         let other = super::support::pages(db, doc! { "tenant": SECRET, "$where": SECRET }, doc! {});
+        // The server's error quotes the filter.
+        let quoted = doc! { SECRET: { "$regex": SECRET, "$gt": Bson::Undefined } };
+        let quoted = super::support::pages(db, quoted, doc! { "rank": 1 });
+        let unindexed = super::support::pages(db, doc! { "tenant": SECRET }, doc! { "none": 1 });
         let errors = [
             other.page().after(token.clone()).await.unwrap_err(),
-            // The server's error quotes the filter.
-            super::support::pages(
-                db,
-                doc! { SECRET: { "$regex": SECRET, "$gt": Bson::Undefined } },
-                doc! { "rank": 1 },
-            )
-            .page()
-            .await
-            .unwrap_err(),
-            super::support::pages(db, doc! { "tenant": SECRET }, doc! { "none": 1 })
-                .page()
-                .await
-                .unwrap_err(),
+            quoted.page().await.unwrap_err(),
+            unindexed.page().await.unwrap_err(),
         ];
         let printed = format!(
             "{builder:?} {pages:?} {token:?} {:?} {:?} {errors:?} {} {} {}",
