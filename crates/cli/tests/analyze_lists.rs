@@ -10,15 +10,7 @@ use mongodb::bson::{Bson, Document, RawArrayBuf, doc};
 
 use crate::support::*;
 
-const LISTS: [&str; 7] = [
-    "outlier",
-    "--collection",
-    "sales",
-    "--array",
-    "customers",
-    "--parent",
-    "book",
-];
+const LISTS: [&str; 7] = words("outlier --collection sales --array customers --parent book");
 const PERCENTILES: [f64; 6] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9];
 
 type Books = OutlierRepository<Document, String>;

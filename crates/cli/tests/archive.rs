@@ -5,16 +5,7 @@ use mongodb::bson::{DateTime, Document, doc};
 
 use crate::support::*;
 
-const SETTINGS: [&str; 8] = [
-    "archive",
-    "--collection",
-    "sales",
-    "--archive",
-    "archived_sales",
-    "--age",
-    "date",
-    "--json",
-];
+const SETTINGS: [&str; 8] = words("archive --collection sales --archive archived_sales --age date --json");
 
 /// Returns a time some days ago.
 fn days_ago(days: i64) -> DateTime {
@@ -79,12 +70,8 @@ async fn related_documents_and_old_revisions_move() {
     testkit::run(async |db: &TestDatabase| {
         let [current, revisions] = ["policies", "revisions"].map(|name| db.collection::<Document>(name));
         let policy = |id: &str, policy: i32, days: i64| doc! { "_id": id, "policyId": policy, "date": days_ago(days) };
-        let stored = [
-            policy("a", 1, 500),
-            policy("b", 1, 450),
-            policy("c", 2, 600),
-            policy("d", 2, 5),
-        ];
+        let stored = [("a", 1, 500), ("b", 1, 450), ("c", 2, 600), ("d", 2, 5)];
+        let stored = stored.map(|(id, of, days)| policy(id, of, days));
         revisions.insert_many(&stored).await.unwrap();
         current.insert_many(&stored[..1]).await.unwrap();
         current.insert_many(&stored[3..]).await.unwrap();
@@ -93,14 +80,7 @@ async fn related_documents_and_old_revisions_move() {
             ran(on(db).args(common).args(settings).args(verb))
         };
         let old = ["run", "--older-than", "300"];
-        let of_revisions = [
-            "--collection",
-            "revisions",
-            "--archive",
-            "archived",
-            "--keep-newest-by",
-            "policyId",
-        ];
+        let of_revisions: [&str; 6] = words("--collection revisions --archive archived --keep-newest-by policyId");
         run(&of_revisions, &["indexes", "--create"]).ok();
         let moved = run(&of_revisions, &old);
         moved.ends(0, json!({ "documents": 1, "related": 0 }));
@@ -108,18 +88,10 @@ async fn related_documents_and_old_revisions_move() {
         let without = run(&of_revisions[..4], &old);
         assert_eq!(without.code, Some(2), "{without:?}");
 
-        let of_policies = [
-            "--collection",
-            "policies",
-            "--archive",
-            "archived_policies",
-            "--id",
-            "policyId",
-            "--related",
-            "revisions",
-            "archived_revisions",
-            "policyId",
-        ];
+        let of_policies: [&str; 10] = words(
+            "--collection policies --archive archived_policies --id policyId \
+        --related revisions archived_revisions policyId",
+        );
         run(&of_policies, &["indexes", "--create"]).ok();
         let follower = doc! { "_id": { "kind": "follower", "name": "copies" }, "watched": ["policies"] };
         db.collection("mongo_patterns").insert_one(follower).await.unwrap();

@@ -19,31 +19,14 @@ async fn drugs(db: &TestDatabase) {
     let drug = |id: String, more: bool| doc! { "_id": id, "reviews": (0..if more { 6 } else { 2 }).collect::<Vec<i32>>(), "more": more };
     let drugs = (0..30).map(|n| drug(format!("drug{n}"), n % 6 == 0));
     insert(db, "drug", drugs).await;
-    let overflow = (0..5)
-        .map(|n| doc! { "drug": format!("drug{}", n * 6), "seq": 0, "n": 4, "further": (0..4).collect::<Vec<i32>>() });
-    insert(db, "drug_more", overflow).await;
+    let overflow = |n: i32| doc! { "drug": format!("drug{}", n * 6), "seq": 0, "n": 4, "further": [0, 1, 2, 3] };
+    insert(db, "drug_more", (0..5).map(overflow)).await;
 }
 
-const DRUGS: [&str; 18] = [
-    "outlier",
-    "--collection",
-    "drug",
-    "--extras-collection",
-    "drug_more",
-    "--array",
-    "reviews",
-    "--parent",
-    "drug",
-    "--extras",
-    "further",
-    "--flag",
-    "more",
-    "--count",
-    "n",
-    "--threshold",
-    "6",
-    "--json",
-];
+const DRUGS: [&str; 18] = words(
+    "outlier --collection drug --extras-collection drug_more --array reviews --parent drug \
+        --extras further --flag more --count n --threshold 6 --json",
+);
 
 fn outlier(db: &TestDatabase, arguments: &[&str]) -> Ran {
     ran(on(db).args(DRUGS).args(arguments))
@@ -135,11 +118,8 @@ async fn settings_that_contradict_the_catalog_are_refused() {
         assert_eq!(contents(db).await, before);
 
         let renamed = ["--page-size", "5", "--time", "day"];
-        bucket(
-            db,
-            &[&["indexes", "--create", "--replace-settings"], &renamed[..]].concat(),
-        )
-        .ok();
+        let replace = ["indexes", "--create", "--replace-settings"];
+        bucket(db, &[&replace, &renamed[..]].concat()).ok();
         refused(&bucket(db, &["verify", "--page-size", "5"]), "`time`");
     })
     .await;
@@ -209,18 +189,15 @@ async fn init_reads_the_catalog_indexes_and_overflow_documents() {
             doc! { "_id": format!("{n}_{SECOND}"), "customerId": n, "year": 2013, "size": 4, "history": items }
         });
         insert(db, "trades", buckets).await;
-        let below = mongodb::options::IndexOptions::builder()
-            .name("customerId_1_size_lt_50".to_owned())
+        let below = mongodb::options::IndexOptions::builder().name("customerId_1_size_lt_50".to_owned());
+        let below = below
             .unique(true)
             .partial_filter_expression(doc! { "size": { "$lt": 50 } });
         let index = IndexModel::builder()
             .keys(doc! { "customerId": 1 })
-            .options(below.build())
-            .build();
-        db.plain_collection::<Document>("trades")
-            .create_index(index)
-            .await
-            .unwrap();
+            .options(below.build());
+        let trades = db.plain_collection::<Document>("trades");
+        trades.create_index(index.build()).await.unwrap();
         profile(db, "trades").shows(["key = \"customerId\"", "count = \"size\"", "page_size = 50"]);
 
         outlier(db, &["indexes", "--create", "--cap", "70"]).ok();
@@ -233,18 +210,6 @@ async fn init_reads_the_catalog_indexes_and_overflow_documents() {
                 "parent = \"drug\"",
             ]);
         }
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_migration_of_several_chunks_needs_an_index() {
-    testkit::run(async |db| {
-        fill(db, 6, 120).await;
-        db.plain_collection::<Document>("flat").drop_indexes().await.unwrap();
-        refused(&bucket(db, &["migrate", "--chunk", "20"]), "--create-index");
-        assert!(all(db, "trades").await.is_empty());
-        bucket(db, &["migrate", "--chunk", "20", "--create-index", "--json"]).ends(0, json!({ "items": 120 }));
     })
     .await;
 }
@@ -277,11 +242,8 @@ async fn settings_that_are_not_given_are_those_of_the_catalog() {
         assert_eq!(all(db, "trades").await.len(), 6 * 3);
         short(&["verify"]).ok();
 
-        let trades = db.plain_collection::<Document>("trades");
-        trades
-            .update_one(doc! { "customerId": 4, "count": 10 }, doc! { "$set": { "count": 12 } })
-            .await
-            .unwrap();
+        let miscounted = doc! { "$set": { "count": 12 } };
+        update(db, "trades", doc! { "customerId": 4, "count": 10 }, miscounted).await;
         short(&["verify", "--json"]).begins(1, json!({ "related_id": 4 }));
         short(&["repair"]).shows(["wrote 1 document, and deleted 0"]);
     })

@@ -28,30 +28,16 @@ fn check(run: &dyn Fn(&[&str]) -> Ran, migrate: &[&str], ids: &[String; 2], prob
 }
 
 #[tokio::test]
-async fn children_with_one_id_are_named() {
+async fn children_and_documents_with_one_id_are_named() {
     testkit::run(async |db| {
         let review = |date: i32| doc! { "product_id": 1, "review_id": 1, "date": date };
         insert(db, "product", [doc! { "_id": 1 }]).await;
         let ids = insert_two(db, "review", [review(1), review(2)]).await;
         let run = |arguments: &[&str]| ran(on(db).arg("subset").args(REVIEWS).args(arguments));
         check(&run, &["migrate", "--from", "collection"], &ids, "DuplicateChildId");
-    })
-    .await;
-}
 
-#[tokio::test]
-async fn documents_with_one_id_are_named() {
-    testkit::run(async |db| {
         let ids = insert_two(db, "h", [doc! { "k": 1, "a": 1 }, doc! { "k": 1, "a": 2 }]).await;
-        let settings = [
-            "history",
-            "--collection",
-            "h",
-            "--revisions-collection",
-            "hr",
-            "--id",
-            "k",
-        ];
+        let settings: [&str; 7] = words("history --collection h --revisions-collection hr --id k");
         let run = |arguments: &[&str]| ran(on(db).args(settings).args(arguments));
         check(&run, &["migrate"], &ids, "DuplicateId");
     })

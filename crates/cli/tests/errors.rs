@@ -4,6 +4,7 @@ use mongo_patterns_testkit as testkit;
 use mongodb::bson::{DateTime, doc};
 
 use crate::reference::reference;
+use crate::subset::subset;
 use crate::support::*;
 
 #[tokio::test]
@@ -12,7 +13,7 @@ async fn the_error_for_a_missing_setting_names_its_option_and_its_profile_key() 
         for (arguments, option) in [
             (vec!["bucket", "verify"], "--key "),
             (
-                vec!["bucket", "verify", "--key", "k", "--key-type", "int"],
+                words::<6>("bucket verify --key k --key-type int").to_vec(),
                 "--collection",
             ),
             (vec!["bucket", "verify", "--key", "k"], "--key-type"),
@@ -23,7 +24,7 @@ async fn the_error_for_a_missing_setting_names_its_option_and_its_profile_key() 
             ([vec!["subset", "verify"], REVIEWS[..10].to_vec()].concat(), "--order"),
             (vec!["embedded", "analyze", "--source", "a"], "--reference"),
             (
-                vec!["embedded", "plan", "--collection", "a", "--children", "c"],
+                words::<6>("embedded plan --collection a --children c").to_vec(),
                 "--source",
             ),
         ] {
@@ -40,38 +41,30 @@ async fn the_error_for_a_missing_setting_names_its_option_and_its_profile_key() 
 #[tokio::test]
 async fn the_error_for_an_invalid_name_names_its_option() {
     testkit::run(async |db| {
-        let subset = || [vec!["subset"], REVIEWS[..10].to_vec()].concat();
-        let outlier = || vec!["outlier", "--collection", "a"];
-        let embedded = || vec!["embedded", "--collection", "a", "--children", "c"];
-        for (arguments, text) in [
-            ([subset(), vec!["--order", "-a.b", "verify"]].concat(), "--order: "),
-            ([subset(), vec!["--order", "-", "verify"]].concat(), "--order: "),
+        let subset = [&["subset"], &REVIEWS[..10]].concat();
+        let outlier = ["outlier", "--collection", "a"];
+        let embedded = ["embedded", "--collection", "a", "--children", "c"];
+        for (settings, arguments, text) in [
+            (&subset[..], "--order -a.b verify", "--order: "),
+            (&subset, "--order - verify", "--order: "),
+            (&subset, "--order a --embed $x verify", "--embed: "),
+            (&subset, "--version a.b verify", "--version: "),
             (
-                [subset(), vec!["--order", "a", "--embed", "$x", "verify"]].concat(),
-                "--embed: ",
-            ),
-            ([subset(), vec!["--version", "a.b", "verify"]].concat(), "--version: "),
-            (
-                [
-                    subset(),
-                    vec!["--children-collection", "product", "--order", "a", "verify"],
-                ]
-                .concat(),
+                &subset,
+                "--children-collection product --order a verify",
                 "--collection and --children-collection",
             ),
-            ([outlier(), vec!["--array", "$a", "verify"]].concat(), "--array: "),
+            (&outlier, "--array $a verify", "--array: "),
             (
-                [outlier(), vec!["--array", "b", "--extras-collection", "a", "verify"]].concat(),
+                &outlier,
+                "--array b --extras-collection a verify",
                 "--collection and --extras-collection",
             ),
-            ([embedded(), vec!["--sort", "a.b", "verify"]].concat(), "--sort: "),
-            (
-                [embedded(), vec!["--source", "a", "plan"]].concat(),
-                "--collection and --source",
-            ),
-            (vec!["bucket", "--key", "a.b", "verify"], "--key: "),
+            (&embedded, "--sort a.b verify", "--sort: "),
+            (&embedded, "--source a plan", "--collection and --source"),
+            (&["bucket"], "--key a.b verify", "--key: "),
         ] {
-            ran(on(db).args(&arguments)).says(2, text);
+            ran(on(db).args(settings).args(arguments.split(' '))).says(2, text);
         }
         let impossible = ran(on(db).args(["--db", "a b", "init", "a"]));
         impossible.says(3, "a b.a: ");
@@ -84,38 +77,20 @@ async fn the_error_for_an_invalid_name_names_its_option() {
 #[tokio::test]
 async fn a_missing_collection_is_an_error() {
     testkit::run(async |db| {
-        for arguments in [
-            vec!["verify"],
-            vec!["repair", "--dry-run"],
-            vec!["analyze"],
-            vec!["migrate"],
-            vec!["migrate", "--back"],
-            vec!["plan"],
-        ] {
-            bucket(db, &arguments).says(2, &format!("no collection {}.", db.database().name()));
+        let list = |line: &'static str| line.split(", ").map(|verb| verb.split(' ').collect::<Vec<_>>());
+        for verb in list("verify, repair --dry-run, analyze, migrate, migrate --back, plan") {
+            bucket(db, &verb).says(2, &format!("no collection {}.", db.database().name()));
         }
-        for arguments in [
-            vec!["verify"],
-            vec!["repair", "--dry-run"],
-            vec!["analyze"],
-            vec!["plan", "--from", "collection"],
-            vec!["migrate", "--from", "embedded"],
-        ] {
-            ran(on(db).arg("subset").args(REVIEWS).args(arguments)).says(2, "no collection");
+        for verb in list("verify, repair --dry-run, analyze, plan --from collection, migrate --from embedded") {
+            subset(db, &verb).says(2, "no collection");
         }
-        let lists = ["outlier", "--collection", "sales", "--array", "a", "verify"];
-        assert_eq!(ran(on(db).args(lists)).code, Some(2));
-        let parents = ["embedded", "--collection", "patron", "--children", "a", "verify"];
-        assert_eq!(ran(on(db).args(parents)).code, Some(2));
-        for arguments in [
-            vec!["verify"],
-            vec!["repair", "--dry-run"],
-            vec!["analyze"],
-            vec!["plan"],
-            vec!["migrate", "--back"],
-            vec!["sweep"],
-        ] {
-            reference(db, &arguments).says(2, "no collection");
+        let lists: [&str; 6] = words("outlier --collection sales --array a verify");
+        let parents: [&str; 6] = words("embedded --collection patron --children a verify");
+        for verb in [lists, parents] {
+            assert_eq!(ran(on(db).args(verb)).code, Some(2), "{verb:?}");
+        }
+        for verb in list("verify, repair --dry-run, analyze, plan, migrate --back, sweep") {
+            reference(db, &verb).says(2, "no collection");
         }
     })
     .await;
@@ -164,16 +139,6 @@ async fn the_document_at_fault_is_in_the_output_and_not_in_the_error() {
     .await;
 }
 
-#[tokio::test]
-async fn the_error_for_a_non_empty_target_names_the_option() {
-    testkit::run(async |db| {
-        fill(db, 1, 5).await;
-        insert(db, "trades", [doc! { "_id": "x" }]).await;
-        bucket(db, &["migrate"]).says(1, "--allow-non-empty-target");
-    })
-    .await;
-}
-
 #[test]
 fn an_unreachable_server_has_its_own_exit_code_and_no_password_is_printed() {
     let uri = "mongodb://joe:s3cret@127.0.0.1:1/?serverSelectionTimeoutMS=200";
@@ -184,11 +149,8 @@ fn an_unreachable_server_has_its_own_exit_code_and_no_password_is_printed() {
         vec!["-h"],
     ] {
         let mut program = program();
-        program.env("MONGODB_URI", uri);
-        let ran = ran(program
-            .args(&connection)
-            .args(["--db", "x", "bucket", "verify"])
-            .args(BUCKETS));
+        program.env("MONGODB_URI", uri).args(&connection);
+        let ran = ran(program.args(["--db", "x", "bucket", "verify"]).args(BUCKETS));
         assert!(!ran.err.contains("s3cret") && !ran.out.contains("s3cret"), "{ran:?}");
         let expected = match connection[..] {
             ["--uri", same] if same == uri => 3,
@@ -214,23 +176,11 @@ fn completions_and_manual_pages_need_no_server() {
 
 #[test]
 fn help_fits_80_columns() {
-    for command in [
-        "",
-        "bucket",
-        "bucket migrate",
-        "bucket shard",
-        "outlier migrate",
-        "outlier repair",
-        "subset verify",
-        "embedded migrate",
-        "reference analyze",
-        "reference migrate",
-        "reference repair",
-        "init",
-    ] {
-        ran(program().args(command.split_whitespace()).arg("--help"))
-            .ok()
-            .fits_80_columns();
+    let commands = ",bucket,bucket migrate,bucket shard,outlier migrate,outlier repair,subset verify,embedded migrate,\
+        reference analyze,reference migrate,reference repair,init";
+    for command in commands.split(',') {
+        let help = ran(program().args(command.split_whitespace()).arg("--help"));
+        help.ok().fits_80_columns();
     }
 }
 

@@ -8,16 +8,8 @@ use mongodb::bson::{DateTime, Document, doc};
 use crate::support::*;
 
 /// The settings of the manual's policies, as options.
-const POLICIES: [&str; 8] = [
-    "--collection",
-    "currentPolicies",
-    "--revisions-collection",
-    "policyRevisions",
-    "--id",
-    "policyId",
-    "--time",
-    "dateSet",
-];
+const POLICIES: [&str; 8] =
+    words("--collection currentPolicies --revisions-collection policyRevisions --id policyId --time dateSet");
 
 fn history(db: &TestDatabase, arguments: &[&str]) -> Ran {
     ran(on(db).arg("history").args(POLICIES).args(arguments))
@@ -33,10 +25,8 @@ fn policies(db: &TestDatabase) -> HistoryRepository<Document> {
 async fn filled(db: &TestDatabase) -> HistoryRepository<Document> {
     let policies = policies(db);
     policies.ensure_indexes().await.unwrap();
-    policies
-        .insert(&doc! { "policyId": 1, "owner": { "name": "Michelle" }, "items": ["car"] })
-        .await
-        .unwrap();
+    let first = doc! { "policyId": 1, "owner": { "name": "Michelle" }, "items": ["car"] };
+    policies.insert(&first).await.unwrap();
     let push = doc! { "$push": { "items": "watch" } };
     policies.update(1, push).await.unwrap();
     let rename = doc! { "$set": { "owner.name": "Ann" }, "$unset": { "items": "" } };
@@ -161,13 +151,8 @@ async fn documents_by_id_are_migrated() {
         let contracts = [doc! { "_id": 1, "name": "Ann" }, doc! { "_id": "x", "name": "Joe" }];
         insert(db, "contracts", contracts).await;
         let of = |arguments: &[&str]| {
-            let names = [
-                "--collection",
-                "contracts",
-                "--revisions-collection",
-                "contractRevisions",
-            ];
-            ran(on(db).arg("history").args(names).args(["--id", "_id"]).args(arguments))
+            let names: [&str; 6] = words("--collection contracts --revisions-collection contractRevisions --id _id");
+            ran(on(db).arg("history").args(names).args(arguments))
         };
         refused(&of(&["--document-id", "a.b", "plan"]), "--document-id");
         of(&["--document-id", "contract", "migrate", "--json"]).ends(0, json!({ "numbered": 2 }));
@@ -179,10 +164,7 @@ async fn documents_by_id_are_migrated() {
         assert_eq!([&first["document"]["_id"], &first["document"]["name"]], ["x", "Joe"]);
         short(&["analyze", "--json"]).ends(0, json!({ "documents_with_revisions": 2, "revisions": 2 }));
         refused(&of(&["verify", "--document-id", "other"]), "`document_id`");
-        let policies = ran(on(db)
-            .args(["history", "--document-id", "x"])
-            .args(POLICIES)
-            .arg("verify"));
+        let policies = history(db, &["--document-id", "x", "verify"]);
         assert!(
             policies.code != Some(0) && policies.err.contains("document_id_field"),
             "{policies:?}"

@@ -1,4 +1,5 @@
-//! Migrations of all patterns that are killed and resumed have the same result as one that is not.
+//! A migration that is killed and resumed has the same result as one that is not. Those of all patterns are killed at their
+//! commands by the tests of the library.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -7,26 +8,14 @@ use futures::TryStreamExt;
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{Document, doc};
 
-use crate::reference::ORDERS;
 use crate::support::*;
 
 /// The number of commands after which a run is killed: during its checks, and later in each further run.
 const MOMENTS: [u32; 8] = [0, 2, 5, 8, 11, 17, 34, 55];
-const COMMANDS: [&str; 13] = [
-    "abortTransaction",
-    "aggregate",
-    "commitTransaction",
-    "count",
-    "create",
-    "createIndexes",
-    "delete",
-    "find",
-    "findAndModify",
-    "getMore",
-    "insert",
-    "listIndexes",
-    "update",
-];
+const COMMANDS: [&str; 13] = words(
+    "abortTransaction aggregate commitTransaction count create createIndexes delete \
+     find findAndModify getMore insert listIndexes update",
+);
 
 /// Returns an application name for the program, and a connection string with it.
 fn named(db: &TestDatabase) -> (String, String) {
@@ -85,19 +74,6 @@ async fn end_transactions(db: &TestDatabase, app_name: &str) {
     admin.run_command(doc! { "killSessions": sessions }).await.unwrap();
 }
 
-/// Returns the documents without the fields that differ from run to run.
-async fn contents(db: &TestDatabase, collection: &str, sort: Document, without: &[&str]) -> Vec<Document> {
-    let collection = db.plain_collection::<Document>(collection);
-    let documents = collection.find(doc! {}).sort(sort).await.unwrap();
-    let mut documents: Vec<Document> = documents.try_collect().await.unwrap();
-    for document in &mut documents {
-        for field in without {
-            document.remove(field);
-        }
-    }
-    documents
-}
-
 #[tokio::test]
 async fn a_killed_bucket_migration_resumes_with_the_same_result() {
     testkit::run(async |db| {
@@ -114,86 +90,6 @@ async fn a_killed_bucket_migration_resumes_with_the_same_result() {
         ran(on(db).args(migrate("trades")).arg("--json")).ends(0, json!({ "items": 3000 }));
         assert!(all(db, "trades").await == all(db, "expected").await);
         bucket(db, &["verify"]).ok();
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_killed_subset_migration_resumes_with_the_same_result() {
-    testkit::run(async |db| {
-        let product = |id: i32| {
-            let reviews: Vec<Document> = (0..id % 9)
-                .map(|n| doc! { "_id": id * 10 + n, "review_id": n, "date": n * 7 % 5 })
-                .collect();
-            doc! { "_id": id, "reviews": reviews }
-        };
-        for collection in ["product", "expected"] {
-            insert(db, collection, (0..450).map(product)).await;
-        }
-        let migrate = ["migrate", "--from", "embedded", "--chunk", "150"];
-        let arguments: Vec<&str> = ["subset"].into_iter().chain(REVIEWS).chain(migrate).collect();
-        let expected = ["--collection", "expected", "--children-collection", "expected_review"];
-        ran(on(db).args(&arguments).args(expected)).ok();
-        kill(db, &arguments).await;
-        ran(on(db).args(&arguments)).ok();
-        let by_id = || doc! { "_id": 1 };
-        let version = ["reviews_version"];
-        let (parents, children) = ("product", "review");
-        assert!(contents(db, parents, by_id(), &version).await == contents(db, "expected", by_id(), &version).await);
-        assert!(contents(db, children, by_id(), &[]).await == contents(db, "expected_review", by_id(), &[]).await);
-        ran(on(db).arg("subset").args(REVIEWS).arg("verify")).ok();
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_killed_outlier_migration_resumes_with_the_same_result() {
-    testkit::run(async |db| {
-        let book = |id: i32| doc! { "_id": id, "customers": (0..id % 30).collect::<Vec<i32>>() };
-        for collection in ["sales", "expected"] {
-            insert(db, collection, (0..90).map(book)).await;
-        }
-        let arguments = |collection| {
-            let settings = ["--array", "customers", "--threshold", "5", "--cap", "10"];
-            ["outlier", "--collection", collection].into_iter().chain(settings)
-        };
-        ran(on(db).args(arguments("expected")).arg("migrate")).ok();
-        let migrate: Vec<&str> = arguments("sales").chain(["migrate"]).collect();
-        kill(db, &migrate).await;
-        ran(on(db).args(&migrate)).ok();
-        let by_id = || doc! { "_id": 1 };
-        assert!(contents(db, "sales", by_id(), &[]).await == contents(db, "expected", by_id(), &[]).await);
-        let by_position = || doc! { "parent_id": 1, "seq": 1 };
-        let (extras, expected) = ("sales_extras", "expected_extras");
-        assert!(
-            contents(db, extras, by_position(), &["_id"]).await
-                == contents(db, expected, by_position(), &["_id"]).await
-        );
-        ran(on(db).args(arguments("sales")).arg("verify")).ok();
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_killed_reference_migration_resumes_with_the_same_result() {
-    testkit::run(async |db| {
-        let customers = (0..40).map(|id| doc! { "_id": id, "name": format!("customer {id}") });
-        insert(db, "customers", customers).await;
-        for collection in ["orders", "expected"] {
-            insert(
-                db,
-                collection,
-                (0..450).map(|id| doc! { "_id": id, "customerId": id % 40 }),
-            )
-            .await;
-        }
-        let migrate = ["migrate", "--from-field", "customer=customerId", "--chunk", "25"];
-        let arguments: Vec<&str> = ["reference"].into_iter().chain(ORDERS).chain(migrate).collect();
-        ran(on(db).args(&arguments).args(["--collection", "expected"])).ok();
-        kill(db, &arguments).await;
-        ran(on(db).args(&arguments)).ok();
-        assert!(all(db, "orders").await == all(db, "expected").await);
-        ran(on(db).arg("reference").args(ORDERS).arg("verify")).ok();
     })
     .await;
 }

@@ -27,6 +27,5 @@ mod secure;
 mod shard;
 mod stopped;
 mod subset;
-mod subset_computed;
-mod subset_further;
+mod subset_settings;
 mod support;

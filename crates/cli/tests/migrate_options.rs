@@ -130,7 +130,7 @@ async fn a_filter_is_checked_planned_stored_and_the_same_when_the_migration_resu
 /// Each key has 100 items, for which the rate demands a pause of 100 seconds.
 #[cfg(unix)]
 #[tokio::test]
-async fn a_pause_of_the_rate_ends_at_ctrl_c() {
+async fn a_pause_of_the_rate_ends_at_ctrl_c_and_several_chunks_need_an_index() {
     testkit::run(async |db| {
         let mut child = paused_migration(db).await;
         assert_eq!(interrupt(&mut child), Some(130));
@@ -141,6 +141,10 @@ async fn a_pause_of_the_rate_ends_at_ctrl_c() {
         db.plain_collection::<Document>("trades").drop().await.unwrap();
         db.plain_collection::<Document>("flat").drop_indexes().await.unwrap();
         bucket(db, &["migrate", "--rate", "100"]).says(2, "--create-index");
+        let in_chunks = ["--collection", "other", "migrate", "--chunk", "200", "--json"];
+        bucket(db, &in_chunks).says(2, "--create-index");
+        assert!(all(db, "other").await.is_empty());
+        bucket(db, &[&in_chunks[..], &["--create-index"]].concat()).ends(0, json!({ "items": 2000 }));
     })
     .await;
 }

@@ -10,15 +10,7 @@ use crate::reference::ORDERS;
 use crate::support::*;
 
 const LABEL: &str = "// To read, not to run:";
-const LISTS: [&str; 7] = [
-    "outlier",
-    "--collection",
-    "sales",
-    "--array",
-    "customers",
-    "--threshold",
-    "5",
-];
+const LISTS: [&str; 7] = words("outlier --collection sales --array customers --threshold 5");
 
 fn run(db: &TestDatabase, settings: &[&str], arguments: &[&str]) -> Ran {
     ran(on(db).args(settings).args(arguments))

@@ -8,15 +8,7 @@ use crate::reference::ORDERS;
 use crate::router::Router;
 use crate::support::*;
 
-const LISTS: [&str; 7] = [
-    "outlier",
-    "--collection",
-    "sales",
-    "--array",
-    "customers",
-    "--parent",
-    "book",
-];
+const LISTS: [&str; 7] = words("outlier --collection sales --array customers --parent book");
 const PARENTS: [&str; 5] = ["embedded", "--collection", "patron", "--children", "addresses"];
 
 fn buckets() -> Vec<&'static str> {

@@ -16,52 +16,36 @@ pub use serde_json::json;
 /// 2023-10-26T15:47:03Z.
 pub const SECOND: i64 = 1_698_335_223;
 
+/// Splits a line into its words, of which there are as many as the array has.
+pub const fn words<const N: usize>(line: &'static str) -> [&'static str; N] {
+    let (mut words, mut rest, mut n) = ([""; N], line, 0);
+    while n < N {
+        let mut end = 0;
+        while end < rest.len() && rest.as_bytes()[end] != b' ' {
+            end += 1;
+        }
+        let (word, others) = rest.split_at(end);
+        words[n] = word;
+        rest = if others.is_empty() { "" } else { others.split_at(1).1 };
+        n += 1;
+    }
+    assert!(rest.is_empty(), "there are more words");
+    words
+}
+
 /// The settings of the tests' buckets, as options.
-pub const BUCKETS: [&str; 12] = [
-    "--collection",
-    "trades",
-    "--flat",
-    "flat",
-    "--key",
-    "customerId",
-    "--items",
-    "history",
-    "--time",
-    "date",
-    "--key-type",
-    "int",
-];
+pub const BUCKETS: [&str; 12] =
+    words("--collection trades --flat flat --key customerId --items history --time date --key-type int");
 
 /// The settings of the tests' products and reviews, as options.
-pub const REVIEWS: [&str; 14] = [
-    "--collection",
-    "product",
-    "--children-collection",
-    "review",
-    "--subset",
-    "reviews",
-    "--parent",
-    "product_id",
-    "--child-id",
-    "review_id",
-    "--order",
-    "-date",
-    "--size",
-    "2",
-];
+pub const REVIEWS: [&str; 14] = words(
+    "--collection product --children-collection review --subset reviews \
+        --parent product_id --child-id review_id --order -date --size 2",
+);
 
 /// The settings of patrons whose addresses are in a second collection.
-pub const PATRONS: [&str; 9] = [
-    "embedded",
-    "--collection",
-    "patron",
-    "--children",
-    "addresses",
-    "--source",
-    "address",
-    "--reference",
-    "patron_id",
-];
+pub const PATRONS: [&str; 9] =
+    words("embedded --collection patron --children addresses --source address --reference patron_id");
 
 /// The result of a run of the program.
 #[derive(Debug)]
