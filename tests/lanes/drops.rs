@@ -112,9 +112,8 @@ async fn end_runtime(db: &TestDatabase, operation: &'static Operation, end: End)
             };
             let calls = [1, 2, 3].map(|number| call(FIRST + number));
             let dropped = operation.run(&of_first, HELD, FIRST + 4);
-            tokio::time::timeout(Duration::from_millis(300), dropped)
-                .await
-                .unwrap_err();
+            let dropped = tokio::time::timeout(Duration::from_millis(300), dropped).await;
+            dropped.unwrap_err();
             calls
         });
         end(first);

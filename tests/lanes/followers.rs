@@ -42,14 +42,22 @@ async fn follow(operation: &Operation, of: &Repositories) -> Error {
 async fn begin(operation: &Operation, of: &Repositories) {
     match operation.collection {
         "customers" => drop(of.orders.follow(NAME).run_until_current().await.unwrap()),
-        "product" => {
-            let follow = of.products.follow(NAME).enable_pre_images();
-            follow.run_until_current().await.unwrap();
-        }
-        _ => {
-            let follow = of.policies.follow(NAME).enable_pre_images();
-            follow.run_until_current().await.unwrap();
-        }
+        "product" => drop(
+            of.products
+                .follow(NAME)
+                .enable_pre_images()
+                .run_until_current()
+                .await
+                .unwrap(),
+        ),
+        _ => drop(
+            of.policies
+                .follow(NAME)
+                .enable_pre_images()
+                .run_until_current()
+                .await
+                .unwrap(),
+        ),
     }
 }
 
@@ -66,10 +74,8 @@ async fn change(db: &TestDatabase, operation: &Operation, number: i32) {
         }
         "product" => {
             plain("review").insert_one(review(free, number)).await.unwrap();
-            (
-                "product",
-                doc! { "_id": free, "reviews.review_id": review_id(free, number) },
-            )
+            let id = review_id(free, number);
+            ("product", doc! { "_id": free, "reviews.review_id": id })
         }
         _ => {
             let insure = doc! { "$push": { "itemsInsured": number } };

@@ -35,10 +35,8 @@ async fn check(operation: &'static Operation) {
         let open = end_transactions_of_ended(db).await;
         assert!(open <= 2, "{}: {open} open transactions", operation.name);
         let other = Repositories::new(&db.plain_client().database(db.database().name()));
-        let last = FIRST + 9000;
-        ends("a call after the kill", operation.run(&other, HELD, last))
-            .await
-            .unwrap();
+        let call = operation.run(&other, HELD, FIRST + 9000);
+        ends("a call after the kill", call).await.unwrap();
     })
     .await;
 }

@@ -32,8 +32,9 @@ async fn check(operation: &Operation, joined: u64) {
         assert!(poll_immediate(calls.as_mut()).await.is_none());
         assert_eq!(changes_since(), (3.0, 0.0));
         let fifth = operation.run(&repositories, HELD, FIRST + 5);
-        let dropped = tokio::time::timeout(Duration::from_millis(50), fifth).await;
-        dropped.unwrap_err();
+        tokio::time::timeout(Duration::from_millis(50), fifth)
+            .await
+            .unwrap_err();
         assert_eq!(changes_since(), (0.0, 0.0), "a dropped call does not wait");
 
         holder.release().await;
@@ -56,16 +57,8 @@ async fn check(operation: &Operation, joined: u64) {
 }
 
 #[tokio::test]
-async fn of_appends_that_join() {
-    check(operation("append"), 3).await;
-}
-
-#[tokio::test]
-async fn of_pushes_that_join() {
-    check(operation("push"), 3).await;
-}
-
-#[tokio::test]
-async fn of_calls_that_do_not_join() {
-    check(operation("add_child"), 0).await;
+async fn waiting_joined_and_dropped_calls_are_counted() {
+    for (name, joined) in [("append", 3), ("push", 3), ("add_child", 0)] {
+        check(operation(name), joined).await;
+    }
 }

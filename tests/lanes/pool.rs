@@ -50,10 +50,8 @@ impl FreeCalls {
     async fn further(&self, calls: usize) {
         let enough = self.done.load(Ordering::Relaxed) + calls;
         self.pace.add(calls);
-        until("the calls for free documents", async || {
-            self.done.load(Ordering::Relaxed) >= enough
-        })
-        .await;
+        let is_enough = async || self.done.load(Ordering::Relaxed) >= enough;
+        until("the calls for free documents", is_enough).await;
     }
 
     /// Lets them write for as long as something else lasts.
@@ -68,10 +66,8 @@ impl FreeCalls {
             done = other => done,
             () = calls => unreachable!(),
         };
-        until("a call for a free document", async || {
-            self.done.load(Ordering::Relaxed) > before
-        })
-        .await;
+        let is_one = async || self.done.load(Ordering::Relaxed) > before;
+        until("a call for a free document", is_one).await;
         done
     }
 
@@ -145,18 +141,15 @@ async fn check(operation: &'static Operation) {
             called.unwrap();
         }
         let last = numbers.next().unwrap();
-        ends("a call after the holder", operation.run(&repositories, HELD, last))
-            .await
-            .unwrap();
+        let call = operation.run(&repositories, HELD, last);
+        ends("a call after the holder", call).await.unwrap();
         free.end().await;
 
         let found = stored(db, operation, HELD).await;
         let once: BTreeSet<i32> = found.iter().copied().collect();
         assert_eq!(found.len(), once.len(), "a call is stored twice: {found:?}");
-        assert!(
-            patient.iter().chain([&last]).all(|number| once.contains(number)),
-            "a call is lost: {found:?}"
-        );
+        let mut kept = patient.iter().chain([&last]);
+        assert!(kept.all(|number| once.contains(number)), "a call is lost: {found:?}");
         let of_dropped = dropped.iter().filter(|number| once.contains(number)).count();
         assert!(of_dropped <= 1, "{of_dropped} dropped calls are stored: {found:?}");
     })

@@ -17,20 +17,10 @@ pub struct Process {
 impl Process {
     pub fn start(db: &TestDatabase, operation: &Operation, what: &str) -> Self {
         let [held, free] = [HELD, FREE[0]].map(|document| document.to_string());
-        let mut child = Command::new(env!("CARGO_BIN_EXE_process"))
-            .args([
-                "drop-calls",
-                db.server().uri(),
-                db.database().name(),
-                operation.name,
-                &held,
-                &free,
-                what,
-            ])
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
+        let mut process = Command::new(env!("CARGO_BIN_EXE_process"));
+        process.args(["drop-calls", db.server().uri(), db.database().name()]);
+        process.args([operation.name, &held, &free, what]);
+        let mut child = process.stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         Self { child, lines }
     }

@@ -33,11 +33,8 @@ async fn run(
         }
         "update_source" => {
             let rename = doc! { "$set": { "name": user(n) } };
-            of.orders
-                .update_source(document, rename)
-                .session(session)
-                .await
-                .map(drop)
+            let update = of.orders.update_source(document, rename);
+            update.session(session).await.map(drop)
         }
         other => panic!("{other}"),
     }
@@ -120,11 +117,8 @@ async fn check_in_transaction(operation: &Operation) {
         for document in FREE {
             let call = operation.run(&repositories, document, FIRST + 3);
             ends("a call after the transaction", call).await.unwrap();
-            assert_eq!(
-                stored(db, operation, document).await,
-                [FIRST, FIRST + 3],
-                "of {document}"
-            );
+            let stored = stored(db, operation, document).await;
+            assert_eq!(stored, [FIRST, FIRST + 3], "of {document}");
         }
         let commands = db.recorder().names();
         let aborts = commands.iter().filter(|name| *name == "abortTransaction");
@@ -151,9 +145,8 @@ async fn a_transaction_in_the_session_of_a_dropped_call_is_refused() {
         let mut session = db.client().start_session().await.unwrap();
         let call = run(append, &repositories, &mut session, HELD, FIRST + 1);
         drop_in_flight(db, call).await;
-        let error = run(update, &repositories, &mut session, FREE[0], FIRST + 2)
-            .await
-            .unwrap_err();
+        let refused = run(update, &repositories, &mut session, FREE[0], FIRST + 2);
+        let error = refused.await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         assert!(error.to_string().contains("start another session"), "{error}");
         holder.release().await;

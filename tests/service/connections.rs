@@ -28,9 +28,9 @@ async fn connect(service: SocketAddr, request: &str) -> TcpStream {
 /// Returns what the service sends before it closes the connection.
 async fn until_closed(mut stream: TcpStream) -> String {
     let mut received = String::new();
-    tokio::time::timeout(TIMEOUT, stream.read_to_string(&mut received))
+    let closed = stream.read_to_string(&mut received);
+    in_time("the service does not close the connection", closed)
         .await
-        .expect("the service does not close the connection")
         .unwrap();
     received
 }
@@ -75,9 +75,7 @@ async fn a_header_byte_by_byte_is_closed(service: SocketAddr) {
             () = trickle => {}
         }
     };
-    tokio::time::timeout(TIMEOUT, closed)
-        .await
-        .expect("the service does not close the connection");
+    in_time("the service does not close the connection", closed).await;
     assert_eq!(received, b"");
 }
 
@@ -109,9 +107,7 @@ async fn an_invalid_timeout_is_an_error_at_the_start() {
         assert!(!ended.status.success(), "{invalid:?}");
         assert_eq!(ended.stdout, b"", "{invalid:?}: the service does not listen");
         let error = String::from_utf8(ended.stderr).unwrap();
-        assert!(
-            error.contains(&format!("{variable} is invalid: set it to")),
-            "{invalid:?}: {error}"
-        );
+        let expected = format!("{variable} is invalid: set it to");
+        assert!(error.contains(&expected), "{invalid:?}: {error}");
     }
 }

@@ -75,15 +75,11 @@ async fn writes_from_the_service_and_from_other_programs_pass(address: SocketAdd
         format!("origin: https://{address}\r\n"),
     ];
     for (n, headers) in accepted.iter().enumerate() {
-        let body = format!("id=trade{n}&kind=buy&ticker=MDB&qty=1");
-        let answer = ask(
-            address,
-            "POST",
-            "/customers/7/trades",
-            &format!("{headers}{FORM}"),
-            &body,
-        )
-        .await;
+        let (headers_of_form, body) = (
+            format!("{headers}{FORM}"),
+            format!("id=trade{n}&kind=buy&ticker=MDB&qty=1"),
+        );
+        let answer = ask(address, "POST", "/customers/7/trades", &headers_of_form, &body).await;
         assert_eq!(answer.status, 303, "{headers:?}");
     }
     let trades = get(address, "/customers/7/trades.json").await.json();

@@ -112,35 +112,28 @@ async fn nothing_acknowledged_is_lost_or_duplicated_when_the_server_is_killed() 
 
     let mut count = acknowledged.subscribe();
     let some = count.wait_for(|count| *count >= TASKS * ROUNDS);
-    tokio::time::timeout(TIMEOUT, some)
-        .await
-        .expect("the writers make no progress")
-        .unwrap();
+    in_time("the writers make no progress", some).await.unwrap();
     mongod.kill().await.unwrap();
     service.wait_for("/health/ready", 503).await;
     let health = get(address, "/health").await;
-    assert_eq!(
-        (health.status, health.json()),
-        (503, json!({ "live": true, "ready": false }))
-    );
+    let is_live = json!({ "live": true, "ready": false });
+    assert_eq!((health.status, health.json()), (503, is_live));
     assert_eq!(get(address, "/health/live").await.status, 204);
     let mut refused = seen.refused.subscribe();
     let enough = *refused.borrow() + TASKS;
-    tokio::time::timeout(TIMEOUT, refused.wait_for(|count| *count >= enough))
+    let refusals = refused.wait_for(|count| *count >= enough);
+    in_time("no request is refused without a server", refusals)
         .await
-        .expect("no request is refused without a server")
         .unwrap();
+    let acknowledged_before = *acknowledged.borrow();
     assert!(
-        *acknowledged.borrow() < TASKS * ROUNDS * KINDS,
+        acknowledged_before < TASKS * ROUNDS * KINDS,
         "the writers do not finish"
     );
 
     mongod.restart().await.unwrap();
     for writer in writers {
-        tokio::time::timeout(TIMEOUT, writer)
-            .await
-            .expect("the service does not respond again")
-            .unwrap();
+        in_time("the service does not respond again", writer).await.unwrap();
     }
     service.wait_for("/health", 200).await;
     assert_eq!(*acknowledged.borrow(), TASKS * ROUNDS * KINDS);
@@ -161,12 +154,9 @@ async fn stored_once(database: &Database) {
             doc! { "$unwind": format!("${array}") },
             doc! { "$project": { "_id": 0, "id": path } },
         ];
-        let cursor = database
-            .collection::<Document>(collection)
-            .aggregate(pipeline)
-            .await
-            .unwrap();
-        let found: Vec<Document> = cursor.try_collect().await.unwrap();
+        let stored = database.collection::<Document>(collection);
+        let found = stored.aggregate(pipeline).await.unwrap();
+        let found: Vec<Document> = found.try_collect().await.unwrap();
         check_ids(collection, &found);
     }
     let reviews = database.collection::<Document>("review");
@@ -175,22 +165,12 @@ async fn stored_once(database: &Database) {
     let found = reviews.find(doc! { "product_id": 1 }).sort(newest).projection(fields);
     let found: Vec<Document> = found.await.unwrap().try_collect().await.unwrap();
     check_ids("review", &found);
-    let product = database
-        .collection::<Document>("product")
-        .find_one(doc! { "_id": 1 })
-        .await
-        .unwrap()
-        .unwrap();
+    let products = database.collection::<Document>("product");
+    let product = products.find_one(doc! { "_id": 1 }).await.unwrap().unwrap();
     let subset = product.get_array("reviews").unwrap().iter();
-    let subset: Vec<&str> = subset
-        .map(|review| review.as_document().unwrap().get_str("review_id").unwrap())
-        .collect();
-    let newest: Vec<&str> = found
-        .iter()
-        .take(10)
-        .map(|review| review.get_str("id").unwrap())
-        .collect();
-    assert_eq!(subset, newest, "the product has its newest reviews");
+    let subset = subset.map(|review| review.as_document().unwrap().get_str("review_id").unwrap());
+    let newest = found.iter().take(10).map(|review| review.get_str("id").unwrap());
+    assert!(subset.eq(newest), "the product has its newest reviews");
 }
 
 /// Checks that no id is stored twice, and that all ids of the writers are stored if they belong to this collection.
@@ -232,9 +212,7 @@ async fn a_graceful_shutdown_answers_the_requests_in_flight() {
             found = operations.get_array("inprog").unwrap().len();
         }
     };
-    tokio::time::timeout(TIMEOUT, is_under_way)
-        .await
-        .expect("the request is not on the server");
+    in_time("the request is not on the server", is_under_way).await;
 
     service.terminate().await;
     let is_closed = async {
@@ -242,19 +220,13 @@ async fn a_graceful_shutdown_answers_the_requests_in_flight() {
             pause().await;
         }
     };
-    tokio::time::timeout(TIMEOUT, is_closed)
-        .await
-        .expect("the service still accepts connections");
+    in_time("the service still accepts connections", is_closed).await;
     assert!(!request.is_finished(), "the request is in flight");
     session.abort_transaction().await.unwrap();
     let answer = request.await.unwrap();
     assert_eq!(answer.status, 201, "{answer:?}");
     assert!(service.ended().await.success());
     let late = doc! { "customerId": 456, "history.tradeId": "late" };
-    let stored = database
-        .collection::<Document>("trades")
-        .count_documents(late)
-        .await
-        .unwrap();
-    assert_eq!(stored, 1);
+    let trades = database.collection::<Document>("trades");
+    assert_eq!(trades.count_documents(late).await.unwrap(), 1);
 }

@@ -11,10 +11,8 @@ fn attribute(page: &str, name: &str, text: &str) -> String {
     let start = format!("{name}=\"");
     let values = page.split(&start).skip(1);
     let mut values = values.filter_map(|rest| rest.split('"').next());
-    let found = values.find(|value| value.contains(text));
-    found
-        .unwrap_or_else(|| panic!("no {name} with {text}: {page}"))
-        .to_owned()
+    let found = values.find(|value| value.contains(text)).map(str::to_owned);
+    found.unwrap_or_else(|| panic!("no {name} with {text}: {page}"))
 }
 
 async fn page(service: SocketAddr, path: &str) -> String {
@@ -53,10 +51,8 @@ async fn removals_are_confirmed_and_lead_back() {
         for _ in 0..2 {
             let asked = page(service, &link).await;
             assert!(asked.contains(what), "{what}: {asked}");
-            assert!(
-                asked.contains(&format!("<a href=\"{list}\">Cancel</a>")),
-                "{list}: {asked}"
-            );
+            let cancel = format!("<a href=\"{list}\">Cancel</a>");
+            assert!(asked.contains(&cancel), "{list}: {asked}");
             assert!(asked.contains("<form class=\"confirm\" method=\"post\""), "{asked}");
         }
         assert_eq!(get(service, item).await.status, 200, "{item} is still stored");
@@ -65,10 +61,7 @@ async fn removals_are_confirmed_and_lead_back() {
         for _ in 0..2 {
             let removed = post(service, &action, "").await;
             assert_eq!(removed.status, 303, "{removed:?}");
-            assert_eq!(
-                removed.header("location").map(str::to_owned),
-                Some(list.to_ascii_lowercase())
-            );
+            assert_eq!(removed.header("location"), Some(&*list.to_ascii_lowercase()));
         }
         assert_eq!(get(service, list).await.status, 200);
         for gone in [item, &link] {
@@ -98,13 +91,9 @@ async fn a_removal_leads_only_to_pages_of_the_service(service: SocketAddr) {
     let refused = send(service, "POST", "/books/1/buyers/user00/remove?from=-1", &json!({})).await;
     assert_eq!(refused.status, 400);
     assert_eq!(get(service, "/books/1/buyers/user00").await.status, 200);
-    for path in [
-        "/customers/123/trades/none",
-        "/books/1/buyers/none",
-        "/patrons/joe/addresses/none",
-    ] {
-        let asked = get(service, &format!("{path}/remove")).await;
-        assert_eq!(asked.status, 404, "{path}");
+    for list in ["/customers/123/trades", "/books/1/buyers", "/patrons/joe/addresses"] {
+        let asked = get(service, &format!("{list}/none/remove")).await;
+        assert_eq!(asked.status, 404, "{list}");
     }
     // Only the form and DELETE remove.
     for method in ["PUT", "PATCH", "DELETE"] {

@@ -19,6 +19,11 @@ pub const TIMEOUT: Duration = Duration::from_secs(120);
 /// The header of a form.
 pub const FORM: &str = "content-type: application/x-www-form-urlencoded\r\n";
 
+/// Fails with this text when a future does not end.
+pub async fn in_time<T>(text: &str, future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(TIMEOUT, future).await.expect(text)
+}
+
 /// A running service. It is killed when this is dropped.
 #[derive(Debug)]
 pub struct Service {
@@ -40,12 +45,18 @@ impl Answer {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
+    /// Returns the kind of a problem.
+    pub fn kind(&self) -> String {
+        let problem = self.json();
+        let kind = problem["type"]
+            .as_str()
+            .and_then(|kind| kind.strip_prefix("/problems#"));
+        kind.unwrap_or_else(|| panic!("{self:?}")).to_owned()
+    }
+
     pub fn header(&self, name: &str) -> Option<&str> {
-        let lines = self.head.lines().filter_map(|line| line.split_once(": "));
-        lines
-            .filter(|(header, _)| *header == name)
-            .map(|(_, value)| value)
-            .next()
+        let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines.find(|(header, _)| *header == name).map(|(_, value)| value)
     }
 }
 
@@ -83,25 +94,21 @@ impl Service {
     }
 
     pub async fn ended(&mut self) -> ExitStatus {
-        tokio::time::timeout(TIMEOUT, self.child.wait())
-            .await
-            .expect("the process does not end")
-            .unwrap()
+        in_time("the process does not end", self.child.wait()).await.unwrap()
     }
 
     /// Sends requests until the response has this status.
     pub async fn wait_for(&self, path: &str, status: u16) {
+        let is_answered = async || {
+            let answer = try_ask(self.address, "GET", path, "", "").await;
+            answer.is_ok_and(|answer| answer.status == status)
+        };
         let answered = async {
-            while try_ask(self.address, "GET", path, "", "")
-                .await
-                .map_or(0, |answer| answer.status)
-                != status
-            {
+            while !is_answered().await {
                 pause().await;
             }
         };
-        let answered = tokio::time::timeout(TIMEOUT, answered).await;
-        answered.unwrap_or_else(|_| panic!("{path} was never {status}"));
+        in_time(&format!("{path} was never {status}"), answered).await;
     }
 }
 
@@ -123,7 +130,10 @@ pub async fn started() -> Service {
 /// Returns the program of a service on a free port.
 pub fn program(uri: &str) -> Command {
     let mut program = Command::new(env!("CARGO_BIN_EXE_process"));
-    program.arg("run-service").env("MONGODB_URI", uri).env("ADDRESS", "127.0.0.1:0");
+    program
+        .arg("run-service")
+        .env("MONGODB_URI", uri)
+        .env("ADDRESS", "127.0.0.1:0");
     program
 }
 
