@@ -57,9 +57,7 @@ impl Shop {
 
     /// Writes with each pattern, also in transactions.
     pub async fn fill(&self) {
-        self.trades.ensure_indexes().await.unwrap();
-        self.books.ensure_indexes().await.unwrap();
-        self.products.ensure_indexes().await.unwrap();
+        self.ensure_indexes().await;
         for n in 0..7 {
             self.trades.append(&123, &spread(n)).await.unwrap();
         }
@@ -80,10 +78,8 @@ impl Shop {
         self.patrons.insert(&patron).await.unwrap();
         self.patrons.add_child("joe", &doc! { "id": "work" }).await.unwrap();
 
-        self.policies.ensure_indexes().await.unwrap();
         self.policies.insert(&policy(1)).await.unwrap();
         self.policies.update(1, push("car")).await.unwrap();
-        self.orders.ensure_indexes().await.unwrap();
         let customers = self.orders.sources_collection();
         let two = [customer(1, "Ann"), customer(2, "Bob")];
         customers.insert_many(two).await.unwrap();
@@ -97,11 +93,18 @@ impl Shop {
         self.orders.sweep().await.unwrap();
     }
 
+    async fn ensure_indexes(&self) {
+        let all: [&dyn Repository; 5] = [&self.trades, &self.books, &self.products, &self.policies, &self.orders];
+        for repository in all {
+            repository.ensure_indexes().await.unwrap();
+        }
+    }
+
     /// Runs every read, and checks that verify finds no damage.
     pub async fn read(&self) {
+        self.ensure_indexes().await;
         let trades = &self.trades;
         trades.indexes()[0].check().await.unwrap();
-        trades.ensure_indexes().await.unwrap();
         assert_eq!(trades.page(&123, 1).await.unwrap().unwrap().items.len(), 3);
         assert_eq!(trades.pages(&123).limit(9).await.unwrap().pages.len(), 2);
         assert_eq!(trades.items(&123).page().await.unwrap().items.len(), 6);
@@ -116,12 +119,9 @@ impl Shop {
         assert!(repaired.is_empty());
 
         let books = &self.books;
-        books.ensure_indexes().await.unwrap();
         assert!(books.get(1).await.unwrap().unwrap().has_extras);
-        assert_eq!(
-            books.get_full(1).await.unwrap().unwrap().customers_purchased,
-            users(0..8)
-        );
+        let full = books.get_full(1).await.unwrap().unwrap();
+        assert_eq!(full.customers_purchased, users(0..8));
         assert_eq!(books.elements(1).skip(2).limit(4).await.unwrap(), users(2..6));
         assert!(books.contains(1, &users(7..8)[0]).await.unwrap());
         assert_eq!(books.count(1).await.unwrap().total(), 8);
@@ -129,7 +129,6 @@ impl Shop {
         books.migrate_existing().plan().await.unwrap();
 
         let products = &self.products;
-        products.ensure_indexes().await.unwrap();
         assert_eq!(products.get(1).await.unwrap().unwrap().reviews.len(), 2);
         assert_eq!(products.children(1).await.unwrap().children.len(), 4);
         assert_eq!(products.child(1, 3).await.unwrap(), Some(review(3)));
@@ -144,14 +143,12 @@ impl Shop {
         assert_eq!(patrons.verify().stream().try_collect::<Vec<_>>().await.unwrap(), []);
 
         let policies = &self.policies;
-        policies.ensure_indexes().await.unwrap();
         assert!(policies.get(1).await.unwrap().is_some());
         assert_eq!(policies.revisions(1).page().await.unwrap().revisions.len(), 2);
         assert_eq!(policies.diff(1, 1, 2).await.unwrap().changes.len(), 1);
         assert_eq!(policies.verify().stream().try_collect::<Vec<_>>().await.unwrap(), []);
 
         let orders = &self.orders;
-        orders.ensure_indexes().await.unwrap();
         let shown = orders.get(0).max_staleness(0).await.unwrap().unwrap();
         assert_eq!(shown.get_document("customer").unwrap().get_str("name").unwrap(), "Bea");
         assert_eq!(orders.verify().stream().try_collect::<Vec<_>>().await.unwrap(), []);

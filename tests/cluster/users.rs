@@ -51,10 +51,8 @@ impl Secured {
     }
 
     pub(crate) async fn unauthenticated(&self, database: &str) -> Database {
-        Client::with_uri_str(self.mongod.uri())
-            .await
-            .unwrap()
-            .database(database)
+        let client = Client::with_uri_str(self.mongod.uri()).await.unwrap();
+        client.database(database)
     }
 
     pub(crate) async fn root(&self, database: &str) -> Database {
@@ -73,9 +71,8 @@ impl Secured {
         let mut options = ClientOptions::parse(self.mongod.uri()).await.unwrap();
         let credential = Credential::builder()
             .username(name.to_owned())
-            .password(password.to_owned())
-            .source("admin".to_owned());
-        options.credential = Some(credential.build());
+            .password(password.to_owned());
+        options.credential = Some(credential.source("admin".to_owned()).build());
         Client::with_options(options).unwrap().database(database)
     }
 }

@@ -172,11 +172,7 @@ async fn hello(port: u16) -> mongodb::error::Result<Document> {
 #[tokio::test]
 async fn servers_that_start_concurrently_do_not_interfere() {
     let starts = (0..3).map(|_| Mongod::start(MongodOptions::new().standalone()));
-    let servers: Vec<Mongod> = futures::future::join_all(starts)
-        .await
-        .into_iter()
-        .map(Result::unwrap)
-        .collect();
+    let servers = futures::future::try_join_all(starts).await.unwrap();
     for (n, server) in (0..).zip(&servers) {
         let client = Client::with_uri_str(server.uri()).await.unwrap();
         let collection = client.database("test").collection::<Document>("c");
@@ -187,9 +183,8 @@ async fn servers_that_start_concurrently_do_not_interfere() {
 
 #[tokio::test]
 async fn a_mongod_that_does_not_start_reports_the_end_of_its_log() {
-    let error = Mongod::start(MongodOptions::new().argument("--noSuchOption"))
-        .await
-        .unwrap_err();
+    let options = MongodOptions::new().argument("--noSuchOption");
+    let error = Mongod::start(options).await.unwrap_err();
     assert!(error.to_string().contains("noSuchOption"), "{error}");
 }
 
@@ -202,12 +197,9 @@ fn message(command: &mut Command) -> String {
 #[tokio::test]
 async fn without_a_server_one_error_lists_the_remedies() {
     let nothing = std::env::temp_dir().join("mongo-patterns-nothing");
-    let text = message(
-        holder()
-            .env("PATH", &nothing)
-            .env_remove("MONGOD")
-            .env("XDG_CACHE_HOME", &nothing),
-    );
+    let mut holder = holder();
+    holder.env("PATH", &nothing).env("XDG_CACHE_HOME", &nothing);
+    let text = message(holder.env_remove("MONGOD"));
     for part in [
         "no MongoDB server was found or started",
         "MONGODB_URI and MONGOD: not set",
@@ -246,20 +238,26 @@ async fn a_docker_image_that_cannot_be_had_is_an_error() {
         std::fs::set_permissions(&docker, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
         message(holder().env("MONGOD", image).env("PATH", nothing.path()))
     };
-    let text = with_docker(
-        "docker:mongo:7.0",
-        "echo 'Cannot connect to the Docker daemon' >&2; exit 1",
-    );
-    assert!(
-        text.contains("MONGOD=docker:mongo:7.0: docker version: Cannot connect to the Docker daemon"),
-        "{text}"
-    );
-    let no_image = r#"[ "$1" = version ] || { echo 'no such host' >&2; exit 1; }"#;
-    let text = with_docker("docker:mongo:7.0", no_image);
-    assert!(
-        text.contains("a container of the image mongo:7.0: docker pull: no such host"),
-        "{text}"
-    );
+    for (image, script, expected) in [
+        (
+            "docker:mongo:7.0",
+            "echo 'Cannot connect to the Docker daemon' >&2; exit 1",
+            "MONGOD=docker:mongo:7.0: docker version: Cannot connect to the Docker daemon",
+        ),
+        (
+            "docker:mongo:7.0",
+            r#"[ "$1" = version ] || { echo 'no such host' >&2; exit 1; }"#,
+            "a container of the image mongo:7.0: docker pull: no such host",
+        ),
+        (
+            "docker",
+            r#"[ "$1" != run ] || { echo 'no space left' >&2; exit 125; }"#,
+            "no space left",
+        ),
+    ] {
+        let text = with_docker(image, script);
+        assert!(text.contains(expected), "{text}");
+    }
     let runs = nothing.path().join("runs");
     let no_port = format!(
         r#"[ "$1" != run ] || {{ echo "$6" >>'{}'; echo 'Bind failed: port is already allocated' >&2; exit 125; }}"#,
@@ -268,11 +266,6 @@ async fn a_docker_image_that_cannot_be_had_is_an_error() {
     let text = with_docker("docker", &no_port);
     assert!(text.contains("other processes took 10 free ports"), "{text}");
     assert_eq!(std::fs::read_to_string(runs).unwrap().lines().count(), 10);
-    let text = with_docker(
-        "docker",
-        r#"[ "$1" != run ] || { echo 'no space left' >&2; exit 125; }"#,
-    );
-    assert!(text.contains("no space left"), "{text}");
 }
 
 #[tokio::test]
@@ -306,22 +299,16 @@ async fn a_cluster_without_a_mongos_says_what_is_missing() {
 #[tokio::test]
 #[ignore = "slow: cargo xtask ci"]
 async fn an_unreachable_configured_server_is_an_error_without_the_password() {
-    let closed = std::net::TcpListener::bind(("127.0.0.1", 0))
-        .unwrap()
-        .local_addr()
-        .unwrap();
+    let closed = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let closed = closed.local_addr().unwrap();
     let uri = format!("mongodb://someone:hunter2@{closed}/?serverSelectionTimeoutMS=300");
-    let text = message(holder().env("MONGODB_URI", uri));
-    assert!(
-        text.contains("the server at MONGODB_URI") && text.contains(&closed.to_string()),
-        "{text}"
-    );
-    assert!(!text.contains("hunter2"), "{text}");
-    let text = message(holder().env("MONGODB_URI", "nonsense://someone:hunter2@x"));
-    assert!(
-        text.contains("the server at MONGODB_URI") && !text.contains("hunter2"),
-        "{text}"
-    );
+    let unreachable = message(holder().env("MONGODB_URI", uri));
+    assert!(unreachable.contains(&closed.to_string()), "{unreachable}");
+    let nonsense = message(holder().env("MONGODB_URI", "nonsense://someone:hunter2@x"));
+    for text in [unreachable, nonsense] {
+        assert!(text.contains("the server at MONGODB_URI"), "{text}");
+        assert!(!text.contains("hunter2"), "{text}");
+    }
 }
 
 async fn databases() -> Vec<String> {
@@ -379,11 +366,8 @@ async fn a_fail_point_affects_only_its_test_and_ends_with_its_guard() {
         fault.disable().await;
         insert(db.collection("c")).await.unwrap();
 
-        let fault = FailPoint::on(&["insert"])
-            .times(1)
-            .block(Duration::from_millis(200))
-            .enable(db)
-            .await;
+        let fault = FailPoint::on(&["insert"]).times(1).block(Duration::from_millis(200));
+        let fault = fault.enable(db).await;
         let started = Instant::now();
         insert(db.collection("c")).await.unwrap();
         assert!(started.elapsed() >= Duration::from_millis(200));
@@ -399,17 +383,12 @@ async fn the_recorder_records_commands_replies_and_failures() {
         collection.insert_one(doc! { "_id": 1 }).await.unwrap();
         assert!(collection.insert_one(doc! { "_id": 1 }).await.is_err());
         assert!(db.database().run_command(doc! { "noSuchCommand": 1 }).await.is_err());
-        db.plain_collection::<Document>("c")
-            .insert_one(doc! { "_id": 2 })
-            .await
-            .unwrap();
+        let plain = db.plain_collection::<Document>("c");
+        plain.insert_one(doc! { "_id": 2 }).await.unwrap();
 
         let commands = db.recorder().commands();
         assert_eq!(db.recorder().names(), ["insert", "insert", "noSuchCommand"]);
-        assert_eq!(
-            commands[0].essence().keys().collect::<Vec<_>>(),
-            ["insert", "ordered", "documents"]
-        );
+        assert!(commands[0].essence().keys().eq(["insert", "ordered", "documents"]));
         assert!(!commands[1].failed && commands[1].reply.as_ref().unwrap().contains_key("writeErrors"));
         assert!(commands[2].failed && commands[2].reply.is_none());
         db.recorder().clear();

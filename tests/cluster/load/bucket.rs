@@ -113,24 +113,17 @@ impl Ledger {
             .key_field("customerId")
             .items_field("history")
             .time_field("date");
-        let builder = if self.has_ids {
-            builder.item_id_field("n")
-        } else {
-            builder
-        };
-        builder.build().unwrap()
-    }
-
-    fn kind(&self) -> &'static str {
-        if self.has_ids {
-            "bucket append, with ids"
-        } else {
-            "bucket append"
+        match self.has_ids {
+            true => builder.item_id_field("n").build().unwrap(),
+            false => builder.build().unwrap(),
         }
     }
 
-    fn next(&self) -> i64 {
-        self.next.fetch_add(1, Ordering::Relaxed)
+    fn kind(&self) -> &'static str {
+        match self.has_ids {
+            true => "bucket append, with ids",
+            false => "bucket append",
+        }
     }
 
     /// Appends until the load stops.
@@ -143,14 +136,9 @@ impl Ledger {
     /// Appends one item. With ids, it retries until the append is known to be stored, as the documentation says.
     /// Returns whether the first attempt succeeded.
     async fn append(&self, trades: &Trades, mut session: Option<(&mut ClientSession, u64)>) -> bool {
-        let n = self.next();
-        let (key, item) = (
-            key_of(n),
-            Trade {
-                n,
-                date: DateTime::now(),
-            },
-        );
+        let n = self.next.fetch_add(1, Ordering::Relaxed);
+        let date = DateTime::now();
+        let (key, item) = (key_of(n), Trade { n, date });
         let begun = self.load.now();
         let chain = session.as_ref().map(|(_, chain)| *chain);
         let (mut attempt, mut may_be_stored) = (n, false);
@@ -161,14 +149,11 @@ impl Ledger {
                 None => append,
             };
             let outcome = self.load.call(self.kind(), attempt, append).await;
-            if let Outcome::Done(appended) = &outcome
-                && appended.already_there
-            {
-                assert!(
-                    may_be_stored,
-                    "{n} is stored although an append reported that it is not"
-                );
-            }
+            let is_there = matches!(&outcome, Outcome::Done(appended) if appended.already_there);
+            assert!(
+                may_be_stored || !is_there,
+                "{n} is stored although an append reported that it is not"
+            );
             may_be_stored |= matches!(outcome, Outcome::Unknown);
             // A session whose call was dropped cannot be used again.
             if outcome.is_done() || !self.has_ids {
@@ -212,11 +197,8 @@ impl Ledger {
             let chain = self.chains.fetch_add(1, Ordering::Relaxed) as u64;
             while self.load.continues().await {
                 let appended = self.append(&trades, Some((&mut session, chain))).await;
-                if !appended
-                    || !self
-                        .read_once(&trades, Level::Session, Some((&mut session, chain)))
-                        .await
-                {
+                let of_session = Some((&mut session, chain));
+                if !appended || !self.read_once(&trades, Level::Session, of_session).await {
                     break;
                 }
             }
@@ -282,11 +264,11 @@ impl Ledger {
         let last = key_of(self.next.load(Ordering::Relaxed));
         for key in 0..last + KEYS as u32 {
             let slice = trades.pages(&key).limit(100_000).await.unwrap();
-            let pages: Vec<Vec<i64>> = slice
+            let pages = slice
                 .pages
                 .iter()
-                .map(|page| page.items.iter().map(|trade| trade.n).collect())
-                .collect();
+                .map(|page| page.items.iter().map(|trade| trade.n).collect());
+            let pages: Vec<Vec<i64>> = pages.collect();
             let appends = appends.remove(&key).unwrap_or_default();
             for level in Level::ALL {
                 let reads = reads.remove(&(key, level)).unwrap_or_default();

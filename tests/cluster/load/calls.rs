@@ -86,9 +86,8 @@ impl Load {
         n: i64,
         call: impl IntoFuture<Output = Result<T, Error>, IntoFuture: Send>,
     ) -> Outcome<T> {
-        let outcome = self
-            .run(kind, if n % 4 == 0 { SHORT_TIMEOUT } else { LONG_TIMEOUT }, call)
-            .await;
+        let timeout = if n % 4 == 0 { SHORT_TIMEOUT } else { LONG_TIMEOUT };
+        let outcome = self.run(kind, timeout, call).await;
         if outcome.is_done() {
             self.done.send_modify(|done| *done += 1);
         }
@@ -169,10 +168,8 @@ impl Load {
         let mut done = self.done.subscribe();
         let enough = *done.borrow() + calls;
         let more = done.wait_for(|done| *done >= enough);
-        tokio::time::timeout(STALLED, more)
-            .await
-            .expect("the load makes no progress")
-            .unwrap();
+        let more = tokio::time::timeout(STALLED, more).await;
+        more.expect("the load makes no progress").unwrap();
     }
 
     pub fn counts(&self) -> BTreeMap<&'static str, Counts> {

@@ -22,10 +22,8 @@ const CHUNK: u64 = 50;
 pub async fn migrate_repeatedly(load: Arc<Load>, database: Database) -> (u64, u64) {
     let (mut done, mut resumed) = (0, 0);
     while load.continues().await {
-        let (flat, buckets) = (
-            database.collection::<Document>(&format!("flat_{done}")),
-            database.collection::<Document>(&format!("migrated_{done}")),
-        );
+        let [flat, buckets] =
+            ["flat", "migrated"].map(|name| database.collection::<Document>(&format!("{name}_{done}")));
         fill(&load, &flat).await;
         let trades = BucketRepository::<i64, Document>::builder(buckets.clone())
             .key_field("customerId")
@@ -35,23 +33,12 @@ pub async fn migrate_repeatedly(load: Arc<Load>, database: Database) -> (u64, u6
             .unwrap();
         let mut attempt = 1;
         let migrated: Migrated = loop {
-            let outcome = load
-                .call(
-                    "bucket migrate_from_flat",
-                    attempt,
-                    trades.migrate_from_flat(&flat).chunk(CHUNK),
-                )
-                .await;
-            match outcome {
+            let migrate = trades.migrate_from_flat(&flat).chunk(CHUNK);
+            match load.call("bucket migrate_from_flat", attempt, migrate).await {
                 Outcome::Done(migrated) => break migrated,
-                Outcome::Refused(kind) => assert!(
-                    matches!(
-                        kind,
-                        ErrorKind::Driver | ErrorKind::ServerSelection | ErrorKind::Contention
-                    ),
-                    "{kind:?}"
-                ),
-                Outcome::Unknown => {}
+                Outcome::Refused(ErrorKind::Driver | ErrorKind::ServerSelection | ErrorKind::Contention)
+                | Outcome::Unknown => {}
+                Outcome::Refused(kind) => panic!("{kind:?}"),
             }
             attempt += 1;
             load.continues().await;
@@ -99,9 +86,8 @@ async fn check(load: &Load, buckets: &Collection<Document>) {
         load.continues().await;
     };
     let items = stored.iter().flat_map(|bucket| bucket.get_array("history").unwrap());
-    let items: Vec<i64> = items
-        .map(|item| item.as_document().unwrap().get_i64("n").unwrap())
-        .collect();
+    let items = items.map(|item| item.as_document().unwrap().get_i64("n").unwrap());
+    let items: Vec<i64> = items.collect();
     assert_eq!(items.len(), ITEMS as usize);
     assert_eq!(items.into_iter().collect::<BTreeSet<i64>>().len(), ITEMS as usize);
 }

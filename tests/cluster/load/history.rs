@@ -129,9 +129,8 @@ impl FinalState<'_> {
             Shown::Pages(pages) => {
                 for page in pages {
                     let stored = page.first().and_then(|first| self.positions.get(first));
-                    let stored = stored
-                        .filter(|position| position.1 == 0)
-                        .map(|position| &self.pages[position.0]);
+                    let stored = stored.filter(|position| position.1 == 0);
+                    let stored = stored.map(|position| &self.pages[position.0]);
                     for (index, item) in page.iter().enumerate() {
                         if stored.and_then(|stored| stored.get(index)) != Some(item) {
                             wrong.push(self.displaced(*item, read));
@@ -217,6 +216,7 @@ pub fn check(appends: &[Append], reads: &[Read], pages: &[Vec<i64>]) -> Vec<(usi
 /// Tests that the checker finds each anomaly.
 #[cfg(test)]
 mod tests {
+    use super::Wrong::{Backwards, Displaced, Doubled, Foreign, Missing, Vanished};
     use super::*;
 
     /// Returns items 0 to 4 in pages of two. The append of each takes ten microseconds, and begins at ten times its
@@ -245,10 +245,8 @@ mod tests {
     }
 
     fn wrong(appends: &[Append], reads: &[Read]) -> Vec<Wrong> {
-        check(appends, reads, &pages())
-            .into_iter()
-            .map(|found| found.1)
-            .collect()
+        let found = check(appends, reads, &pages()).into_iter();
+        found.map(|found| found.1).collect()
     }
 
     #[test]
@@ -262,35 +260,15 @@ mod tests {
             (15, 25, &[&[0]], &[]),
             (100, 110, &[&[0, 1], &[2, 3], &[4]], &[]),
             // A lost item.
-            (20, 25, &[&[0]], &[Wrong::Missing(1)]),
-            (100, 110, &[&[0, 1], &[2, 3]], &[Wrong::Missing(4)]),
+            (20, 25, &[&[0]], &[Missing(1)]),
+            (100, 110, &[&[0, 1], &[2, 3]], &[Missing(4)]),
             // One that was never appended, and one whose append had not begun.
-            (
-                100,
-                110,
-                &[&[0, 1], &[2, 3], &[4, 77]],
-                &[Wrong::Foreign(77), Wrong::Vanished(77)],
-            ),
-            (0, 5, &[&[0, 1]], &[Wrong::Foreign(1)]),
+            (100, 110, &[&[0, 1], &[2, 3], &[4, 77]], &[Foreign(77), Vanished(77)]),
+            (0, 5, &[&[0, 1]], &[Foreign(1)]),
             // Another order in a full page, another size, and another order of pages.
-            (
-                100,
-                110,
-                &[&[1, 0], &[2, 3], &[4]],
-                &[Wrong::Displaced(0), Wrong::Displaced(1)],
-            ),
-            (
-                100,
-                110,
-                &[&[0, 1, 2], &[3], &[4]],
-                &[Wrong::Displaced(2), Wrong::Displaced(3)],
-            ),
-            (
-                100,
-                110,
-                &[&[2, 3], &[0, 1], &[4]],
-                &[Wrong::Displaced(0), Wrong::Displaced(1)],
-            ),
+            (100, 110, &[&[1, 0], &[2, 3], &[4]], &[Displaced(0), Displaced(1)]),
+            (100, 110, &[&[0, 1, 2], &[3], &[4]], &[Displaced(2), Displaced(3)]),
+            (100, 110, &[&[2, 3], &[0, 1], &[4]], &[Displaced(0), Displaced(1)]),
         ];
         for (begun, ended, pages, expected) in cases {
             let shown = Shown::Pages(pages.iter().map(|page| page.to_vec()).collect());
@@ -305,10 +283,10 @@ mod tests {
             (Shown::Items(vec![0, 1, 2, 3, 4]), vec![]),
             (Shown::Newest(3, vec![2, 3, 4]), vec![]),
             (Shown::Newest(2, vec![3, 4]), vec![]),
-            (Shown::Newest(2, vec![2, 4]), vec![Wrong::Missing(3)]),
-            (Shown::Newest(6, vec![1, 2, 3, 4]), vec![Wrong::Missing(0)]),
-            (Shown::Items(vec![0, 1, 2, 3, 3, 4]), vec![Wrong::Doubled(3)]),
-            (Shown::Items(vec![0, 1, 3, 2, 4]), vec![Wrong::Displaced(2)]),
+            (Shown::Newest(2, vec![2, 4]), vec![Missing(3)]),
+            (Shown::Newest(6, vec![1, 2, 3, 4]), vec![Missing(0)]),
+            (Shown::Items(vec![0, 1, 2, 3, 3, 4]), vec![Doubled(3)]),
+            (Shown::Items(vec![0, 1, 3, 2, 4]), vec![Displaced(2)]),
         ];
         for (shown, expected) in cases {
             let found = wrong(&appends(), &[read(100, 110, shown.clone())]);
@@ -333,11 +311,11 @@ mod tests {
         let mut unknown = appends();
         unknown[2].end = End::Unknown;
         let hole = read(100, 110, Shown::Pages(vec![vec![0, 1], vec![3], vec![4]]));
-        assert_eq!(wrong(&unknown, &[hole]), [Wrong::Displaced(3)]);
+        assert_eq!(wrong(&unknown, &[hole]), [Displaced(3)]);
         let mut refused = appends();
         refused[4].end = End::Refused;
         let all = read(100, 110, Shown::Items(vec![0, 1, 2, 3, 4]));
-        assert_eq!(wrong(&refused, &[all]), [Wrong::Foreign(4)]);
+        assert_eq!(wrong(&refused, &[all]), [Foreign(4)]);
     }
 
     #[test]
@@ -351,10 +329,8 @@ mod tests {
         });
         let before = read(60, 70, Shown::Pages(vec![vec![0, 1], vec![2, 3], vec![4, 5]]));
         let after = read(80, 90, Shown::Pages(pages()));
-        assert_eq!(
-            check(&unknown, &[before, after], &pages()),
-            [(0, Wrong::Vanished(5)), (1, Wrong::Backwards(5))]
-        );
+        let found = check(&unknown, &[before, after], &pages());
+        assert_eq!(found, [(0, Vanished(5)), (1, Backwards(5))]);
     }
 
     #[test]
@@ -364,7 +340,7 @@ mod tests {
         let before = read(60, 70, Shown::Items(vec![0, 1, 2, 3, 4]));
         let less = Shown::Items(vec![0, 1, 2, 3]);
         let after = read(71, 80, less.clone());
-        assert_eq!(wrong(&slow, &[before.clone(), after]), [Wrong::Backwards(4)]);
+        assert_eq!(wrong(&slow, &[before.clone(), after]), [Backwards(4)]);
         let at_once = read(69, 80, less);
         assert_eq!(wrong(&slow, &[before, at_once]), []);
     }
@@ -377,6 +353,6 @@ mod tests {
         old.chain = Some(2);
         assert_eq!(wrong(&appends, std::slice::from_ref(&old)), []);
         old.chain = Some(1);
-        assert_eq!(wrong(&appends, &[old]), [Wrong::Missing(4)]);
+        assert_eq!(wrong(&appends, &[old]), [Missing(4)]);
     }
 }

@@ -50,18 +50,13 @@ impl Changes {
                 let insert = || policies.insert(&policy);
                 self.load.until_exists("history insert", insert).await;
             }
-            let outcome = self
-                .load
-                .call("history update", n, policies.update(id, push(&n.to_string())))
-                .await;
+            let update = policies.update(id, push(&n.to_string()));
+            let outcome = self.load.call("history update", n, update).await;
             self.fates.note(n, Fate::from(&outcome));
             if let Outcome::Done(recorded) = outcome {
-                let is_new = lock(&self.revisions).insert((id, recorded.revision));
-                assert!(
-                    is_new,
-                    "revision {} of policy {id} was returned twice",
-                    recorded.revision
-                );
+                let revision = recorded.revision;
+                let is_new = lock(&self.revisions).insert((id, revision));
+                assert!(is_new, "revision {revision} of policy {id} was returned twice");
             }
         }
     }
@@ -76,11 +71,8 @@ impl Changes {
         let all: Vec<Document> = current.find(doc! {}).await.unwrap().try_collect().await.unwrap();
         for now in all {
             let items = items(&now);
-            assert_eq!(
-                items.len() as i64,
-                number(&now, "revision") - 1,
-                "each revision has one item more"
-            );
+            let earlier = number(&now, "revision") - 1;
+            assert_eq!(items.len() as i64, earlier, "each revision has one item more");
             stored.extend(items.iter().map(|item| item.parse::<i64>().unwrap()));
         }
         let acknowledged = lock(&self.revisions).clone();

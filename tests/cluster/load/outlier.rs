@@ -35,33 +35,26 @@ impl Sales {
     }
 
     pub fn repository(&self, database: &Database) -> Books {
-        let [main, extras] = if self.is_unique {
-            ["unique_sales", "extra_unique_sales"]
-        } else {
-            ["sales", "extra_sales"]
+        let names = match self.is_unique {
+            true => ["unique_sales", "extra_unique_sales"],
+            false => ["sales", "extra_sales"],
         };
-        let (main, extras) = (
-            database.collection::<Document>(main),
-            database.collection::<Document>(extras),
-        );
+        let [main, extras] = names.map(|name| database.collection::<Document>(name));
         let builder = OutlierRepository::<Book, String>::builder(main, extras)
             .array_field("customers_purchased")
             .parent_field("book_id")
             .threshold(THRESHOLD)
             .max_overflow_elements(CAP);
-        let builder = if self.is_unique {
-            builder.unique_elements()
-        } else {
-            builder
-        };
-        builder.build().unwrap()
+        match self.is_unique {
+            true => builder.unique_elements().build().unwrap(),
+            false => builder.build().unwrap(),
+        }
     }
 
     fn kind(&self) -> &'static str {
-        if self.is_unique {
-            "outlier push_unique"
-        } else {
-            "outlier push"
+        match self.is_unique {
+            true => "outlier push_unique",
+            false => "outlier push",
         }
     }
 
@@ -78,16 +71,16 @@ impl Sales {
             let (mut attempt, mut may_be_stored) = (n, false);
             let fate = loop {
                 let customer = n.to_string();
-                let outcome = if self.is_unique {
-                    self.load
-                        .call(self.kind(), attempt, books.push_unique(id, &customer))
-                        .await
-                } else {
-                    self.load.call(self.kind(), attempt, books.push(id, &customer)).await
+                let (load, kind) = (&self.load, self.kind());
+                let outcome = match self.is_unique {
+                    true => load.call(kind, attempt, books.push_unique(id, &customer)).await,
+                    false => load.call(kind, attempt, books.push(id, &customer)).await,
                 };
-                if let Outcome::Done(Pushed::AlreadyThere) = outcome {
-                    assert!(may_be_stored, "{n} is stored although a push reported that it is not");
-                }
+                let is_there = matches!(outcome, Outcome::Done(Pushed::AlreadyThere));
+                assert!(
+                    may_be_stored || !is_there,
+                    "{n} is stored although a push reported that it is not"
+                );
                 if outcome.is_done() || !self.is_unique {
                     break Fate::from(&outcome);
                 }
@@ -125,10 +118,8 @@ impl Sales {
             assert_eq!(finding.problem, Problem::FlagWithoutOverflow, "{}", self.kind());
         }
         let repaired: Vec<_> = books.repair().stream().try_collect().await.unwrap();
-        assert!(
-            repaired.iter().all(|repaired| repaired.unrepaired.is_none()),
-            "{repaired:?}"
-        );
+        let mut repairs = repaired.iter();
+        assert!(repairs.all(|repaired| repaired.unrepaired.is_none()), "{repaired:?}");
         assert_eq!(findings(books).await, [], "{}", self.kind());
         counts
     }

@@ -51,11 +51,8 @@ impl References {
 
     pub fn repository(database: &Database) -> Orders {
         let of = |name| database.collection::<Document>(name);
-        Orders::builder(of(ORDERS_NAME), of(CUSTOMERS_NAME))
-            .reference_field("customer")
-            .copied_fields(["name", "address"])
-            .build()
-            .unwrap()
+        let builder = Orders::builder(of(ORDERS_NAME), of(CUSTOMERS_NAME)).reference_field("customer");
+        builder.copied_fields(["name", "address"]).build().unwrap()
     }
 
     /// Inserts orders and renames customers until the load stops.
@@ -78,12 +75,9 @@ impl References {
         let outcome = self.load.call("reference update_source", n, call).await;
         self.renames.note(n, Fate::from(&outcome));
         if let Outcome::Done(updated) = outcome {
-            let is_new = lock(&self.versions).insert((customer, updated.version));
-            assert!(
-                is_new,
-                "version {} of customer {customer} was returned twice",
-                updated.version
-            );
+            let version = updated.version;
+            let is_new = lock(&self.versions).insert((customer, version));
+            assert!(is_new, "version {version} of customer {customer} was returned twice");
         }
     }
 
@@ -116,12 +110,8 @@ impl References {
             assert_eq!(copy.get_str("name").unwrap(), names[of]);
         }
         let ids = orders.iter().map(|order| order.get_i64("_id").unwrap());
-        [
-            ("reference orders", self.orders.judge("reference insert", ids)),
-            (
-                "reference renames",
-                self.renames.judge("reference update_source", renames),
-            ),
-        ]
+        let orders = self.orders.judge("reference insert", ids);
+        let renames = self.renames.judge("reference update_source", renames);
+        [("reference orders", orders), ("reference renames", renames)]
     }
 }

@@ -233,15 +233,11 @@ impl Follower {
             assert_eq!(self.task.await.unwrap().unwrap_err().kind(), ErrorKind::Unsupported);
             return None;
         }
-        let last = ask(&self.database, doc! { "ping": 1 })
-            .await
-            .get_timestamp("operationTime")
-            .unwrap();
+        let last = ask(&self.database, doc! { "ping": 1 }).await;
+        let last = last.get_timestamp("operationTime").unwrap();
         let caught_up = self.reached.wait_for(|at| at.up_to.is_some_and(|up_to| up_to >= last));
-        let has_ended = timeout(LAST_CALLS, caught_up)
-            .await
-            .expect("the follower makes no progress")
-            .is_err();
+        let caught_up = timeout(LAST_CALLS, caught_up).await;
+        let has_ended = caught_up.expect("the follower makes no progress").is_err();
         assert!(!has_ended, "the follower ended: {:?}", self.task.await);
         self.stop.send_replace(true);
         let followed = self.task.await.unwrap().unwrap();

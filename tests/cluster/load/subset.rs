@@ -134,10 +134,8 @@ pub async fn read_snapshots(load: Arc<Load>, database: Database) {
             session.start_transaction().with_options(snapshot.build()).await?;
             for id in 0..PRODUCTS {
                 let product = parents.find_one(doc! { "_id": id }).session(&mut session).await?;
-                let first = children
-                    .find(doc! { "product_id": id })
-                    .sort(doc! { "published_date": -1, "review_id": -1 })
-                    .limit(10);
+                let first = children.find(doc! { "product_id": id });
+                let first = first.sort(doc! { "published_date": -1, "review_id": -1 }).limit(10);
                 let mut first = first.session(&mut session).await?;
                 let first: Vec<Document> = first.stream(&mut session).try_collect().await?;
                 let shown = product.unwrap().get_array("reviews").cloned().unwrap_or_default();
@@ -208,10 +206,6 @@ pub async fn follow(
     let report = move |followed| {
         at.send_replace(followed);
     };
-    products
-        .follow(NAME)
-        .enable_pre_images()
-        .until(stopped)
-        .on_progress(report)
-        .await
+    let follow = products.follow(NAME).enable_pre_images().until(stopped);
+    follow.on_progress(report).await
 }

@@ -28,10 +28,8 @@ fn namespace(database: &Database, collection: &str) -> Namespace {
 async fn shard(database: &Database, collection: &str, key: Document) -> Result<(), i32> {
     let admin = database.client().database("admin");
     let shard = doc! { "shardCollection": namespace(database, collection).to_string(), "key": key };
-    let sharded = admin.run_command(shard).await;
-    sharded
-        .map(drop)
-        .map_err(|error| mongo_patterns_core::error::code(&error).unwrap())
+    let sharded = admin.run_command(shard).await.map(drop);
+    sharded.map_err(|error| mongo_patterns_core::error::code(&error).unwrap())
 }
 
 /// Returns a client of each shard alone.

@@ -28,9 +28,8 @@ async fn no_call_sees_orphaned_buckets() {
     let key = doc! { "customerId": 1 };
     for to in [1, 0, 1] {
         // The chunk may be there already.
-        let _ = cluster
-            .move_chunk(&namespace(&database, "trades"), key.clone(), to)
-            .await;
+        let namespace = namespace(&database, "trades");
+        let _ = cluster.move_chunk(&namespace, key.clone(), to).await;
     }
     let mut stored = 0;
     for shard in &shards {

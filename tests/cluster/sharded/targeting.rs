@@ -24,11 +24,8 @@ struct Profiles(Vec<Client>);
 impl Profiles {
     async fn set(&self, level: i32) {
         for shard in &self.0 {
-            shard
-                .database("test")
-                .run_command(doc! { "profile": level })
-                .await
-                .unwrap();
+            let profile = doc! { "profile": level };
+            shard.database("test").run_command(profile).await.unwrap();
         }
     }
 

@@ -14,6 +14,7 @@ use super::{cluster, namespace, shard};
 use crate::cluster::load::bucket::{Ledger, Level};
 use crate::cluster::load::calls::Load;
 use crate::cluster::load::outlier::Sales;
+use crate::cluster::load::subset;
 use support::common::spread;
 use support::outlier::book;
 use support::subset::review_of;
@@ -25,8 +26,9 @@ const ROUNDS: i64 = 20;
 async fn move_until(cluster: &ShardedCluster, database: &Database, chunk: (&str, Document), ended: &AtomicBool) -> u32 {
     let mut moves = 0;
     while !ended.load(Ordering::Relaxed) {
+        let namespace = namespace(database, chunk.0);
         let moved = cluster
-            .move_chunk(&namespace(database, chunk.0), chunk.1.clone(), moves as usize % 2)
+            .move_chunk(&namespace, chunk.1.clone(), moves as usize % 2)
             .await;
         moves += u32::from(moved.is_ok());
     }
@@ -44,10 +46,8 @@ async fn race<F: Future<Output = bool> + Send + 'static>(
     let writers = async {
         for round in 0..ROUNDS {
             let writers = (0..WRITERS).map(|_| tokio::spawn(call(round)));
-            let stored = join_all(writers)
-                .await
-                .into_iter()
-                .filter(|stored| *stored.as_ref().unwrap());
+            let stored = join_all(writers).await.into_iter();
+            let stored = stored.filter(|stored| *stored.as_ref().unwrap());
             assert_eq!(stored.count(), 1, "{}: round {round}", chunk.0);
         }
         ended.store(true, Ordering::Relaxed);
@@ -94,8 +94,8 @@ async fn items_elements_and_children_with_ids_are_stored_once_while_chunks_move(
     }
     assert_eq!(books.elements(1).await.unwrap().len() as i64, 2 * ROUNDS);
 
-    crate::cluster::load::subset::prepare(&database).await;
-    let products = crate::cluster::load::subset::repository(&database);
+    subset::prepare(&database).await;
+    let products = subset::repository(&database);
     race(&cluster, &database, ("review", doc! { "product_id": 1 }), |round| {
         let products = products.clone();
         let review = review_of(1, round as i32, round);
@@ -105,5 +105,5 @@ async fn items_elements_and_children_with_ids_are_stored_once_while_chunks_move(
     let reviews = database.collection::<Document>("review");
     let stored = reviews.count_documents(doc! { "product_id": 1 }).await.unwrap();
     assert_eq!(stored as i64, ROUNDS);
-    crate::cluster::load::subset::assert_correct(&database).await;
+    subset::assert_correct(&database).await;
 }

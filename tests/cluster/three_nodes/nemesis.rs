@@ -47,15 +47,8 @@ impl Faults {
 
 impl fmt::Display for Faults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            kills,
-            freezes,
-            step_downs,
-        } = self;
-        write!(
-            f,
-            "{kills} kills, {freezes} freezes, {step_downs} step-downs of the primary"
-        )
+        write!(f, "{} kills, {} freezes, ", self.kills, self.freezes)?;
+        write!(f, "{} step-downs of the primary", self.step_downs)
     }
 }
 

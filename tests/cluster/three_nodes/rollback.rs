@@ -70,10 +70,8 @@ pub async fn check(set: &mut ReplicaSet, ledger: &Ledger, database: &Database) {
             let date = DateTime::now();
             trades.append(&KEY, &Trade { n, date }).await
         });
-        until("a read returns the item", async || {
-            shown(&by_default).await.contains(&n)
-        })
-        .await;
+        let is_shown = async || shown(&by_default).await.contains(&n);
+        until("a read returns the item", is_shown).await;
         // Requests of the secondaries that were sent before still get data.
         match tokio::time::timeout(Duration::from_millis(300), &mut append).await {
             Ok(appended) => drop(appended.unwrap().unwrap()),
