@@ -37,15 +37,10 @@ async fn office(db: &TestDatabase, id: &str, elsewhere: bool) -> ([Policies; 2],
         policies.ensure_indexes().await.unwrap();
     }
     let collection = |name| database.collection::<Document>(name);
-    let archive = Archive::builder(collection("currentPolicies"), collection(COLD[0]))
-        .age_field("dateSet")
-        .older_than(AGE)
-        .id_field(id)
-        .related(
-            collection("policyRevisions"),
-            collection(COLD[1]),
-            if id == "_id" { "documentId" } else { id },
-        );
+    let archive = Archive::builder(collection("currentPolicies"), collection(COLD[0]));
+    let archive = archive.age_field("dateSet").older_than(AGE).id_field(id);
+    let owner = if id == "_id" { "documentId" } else { id };
+    let archive = archive.related(collection("policyRevisions"), collection(COLD[1]), owner);
     let archive = if elsewhere { archive.another_cluster() } else { archive };
     let archive = archive.build().unwrap();
     archive.ensure_indexes().await.unwrap();
@@ -118,7 +113,7 @@ async fn no_revision_is_lost_beside_runs_and_restores() {
 async fn no_revision_is_lost(db: &TestDatabase, elsewhere: bool) {
     const POLICIES: i32 = 6;
     /// The most updates: each revision moves in each round, so their number is bounded, and so is their size.
-    const UPDATES: i64 = 200;
+    const UPDATES: i64 = 100;
     let (policies, archive) = office(db, "policyId", elsewhere).await;
     let [hot, _] = &policies;
     // Not recorded: their commands would allow further ones.
