@@ -104,19 +104,6 @@ async fn references_of_other_forms_are_converted() {
 }
 
 #[tokio::test]
-async fn only_documents_of_the_filter_are_migrated() {
-    testkit::run(async |db| {
-        bare(db, 6).await;
-        let filter = r#"{"_id": {"$lt": 2}}"#;
-        let migrated = reference(db, &["migrate", FROM, "--where", filter, "--rate", "1000", "--json"]);
-        migrated.ends(0, json!({ "documents": 2, "where": filter }));
-        let orders = all(db, "orders").await;
-        assert!(orders[1].contains_key("customer") && orders[2].contains_key("customerId"));
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn what_nothing_else_stores_is_dropped_on_request() {
     testkit::run(async |db| {
         bare(db, 3).await;
