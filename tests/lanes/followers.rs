@@ -42,22 +42,14 @@ async fn follow(operation: &Operation, of: &Repositories) -> Error {
 async fn begin(operation: &Operation, of: &Repositories) {
     match operation.collection {
         "customers" => drop(of.orders.follow(NAME).run_until_current().await.unwrap()),
-        "product" => drop(
-            of.products
-                .follow(NAME)
-                .enable_pre_images()
-                .run_until_current()
-                .await
-                .unwrap(),
-        ),
-        _ => drop(
-            of.policies
-                .follow(NAME)
-                .enable_pre_images()
-                .run_until_current()
-                .await
-                .unwrap(),
-        ),
+        "product" => {
+            let follow = of.products.follow(NAME).enable_pre_images();
+            follow.run_until_current().await.unwrap();
+        }
+        _ => {
+            let follow = of.policies.follow(NAME).enable_pre_images();
+            follow.run_until_current().await.unwrap();
+        }
     }
 }
 

@@ -119,7 +119,7 @@ async fn settings_that_contradict_the_catalog_are_refused() {
 
         let renamed = ["--page-size", "5", "--time", "day"];
         let replace = ["indexes", "--create", "--replace-settings"];
-        bucket(db, &[&replace, &renamed[..]].concat()).ok();
+        bucket(db, &[&replace[..], &renamed].concat()).ok();
         refused(&bucket(db, &["verify", "--page-size", "5"]), "`time`");
     })
     .await;
