@@ -185,13 +185,13 @@ async fn a_count_beyond_the_bound_is_refused() {
 async fn a_command_has_1000_documents() {
     testkit::run(async |db| {
         let views = views(db);
-        for id in 0..2500 {
+        for id in 0..1001 {
             views.add(id, 1).unwrap();
         }
         let flushed = views.flush().await.unwrap();
-        assert_eq!((flushed.documents, db.recorder().names().len()), (2500, 3));
+        assert_eq!((flushed.documents, db.recorder().names().len()), (1001, 2));
         let counted = articles(db).count_documents(doc! { "views": 1 }).await.unwrap();
-        assert_eq!(counted, 2500);
+        assert_eq!(counted, 1001);
     })
     .await;
 }
