@@ -14,7 +14,7 @@ use mongodb::event::EventHandler;
 use mongodb::event::command::CommandEvent;
 use mongodb::options::ClientOptions;
 
-use super::argument;
+use super::arguments::argument;
 
 /// How many steps are left.
 static STEPS: AtomicUsize = AtomicUsize::new(0);

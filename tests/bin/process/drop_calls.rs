@@ -11,7 +11,7 @@ use futures::future::{Either, select};
 use mongo_patterns::mongodb::Client;
 use mongo_patterns::mongodb::options::ClientOptions;
 
-use super::argument;
+use super::arguments::argument;
 use support::lanes::operations::{FIRST, Operation, Repositories, ending_app_name, operation};
 
 /// The time-out of a request for the held document.

@@ -7,7 +7,7 @@ use std::io::Read;
 use anyhow::Result;
 use mongo_patterns_testkit::{self as testkit, ShardedCluster};
 
-use super::argument;
+use super::arguments::argument;
 
 #[tokio::main(flavor = "current_thread")]
 pub(super) async fn main() -> Result<()> {

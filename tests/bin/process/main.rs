@@ -2,17 +2,16 @@
 //! the name of a process, and the others are those of the process.
 
 mod archive_in_files;
+mod arguments;
 mod drop_calls;
 mod hold_server;
 mod run_migrations;
 mod write_contacts;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
 fn main() -> Result<()> {
-    match argument()?.as_str() {
+    match arguments::argument()?.as_str() {
         "archive-in-files" => archive_in_files::main(),
         "drop-calls" => drop_calls::main(),
         "hold-server" => hold_server::main(),
@@ -21,13 +20,6 @@ fn main() -> Result<()> {
         "write-contacts" => write_contacts::main(),
         other => bail!("there is no process {other}"),
     }
-}
-
-/// Returns the next argument.
-fn argument() -> Result<String> {
-    static NEXT: AtomicUsize = AtomicUsize::new(1);
-    let next = NEXT.fetch_add(1, Ordering::Relaxed);
-    std::env::args().nth(next).context("an argument is missing")
 }
 
 /// The example `service`.

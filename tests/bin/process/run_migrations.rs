@@ -8,7 +8,7 @@ use mongo_patterns::schema::Migrations;
 use mongodb::Client;
 use mongodb::bson::{Document, doc};
 
-use super::argument;
+use super::arguments::argument;
 
 #[tokio::main(flavor = "current_thread")]
 pub(super) async fn main() -> Result<()> {

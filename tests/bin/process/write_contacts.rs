@@ -11,7 +11,7 @@ use mongo_patterns::mongodb::Client;
 use mongo_patterns::mongodb::bson::{Bson, Document, doc};
 use mongo_patterns::schema::SchemaRepository;
 
-use super::argument;
+use super::arguments::argument;
 
 const DOCUMENTS: i32 = 30;
 
