@@ -40,7 +40,7 @@ async fn pages_of_items_follow_each_other_in_both_directions() {
         let items = trades_of(0..57);
         trades.append_many(&123, &items).await.unwrap();
         trades.append_many(&12, &[spread(1000)]).await.unwrap();
-        for limit in [1, 7, 10, 20, 56, 57, 58, u64::MAX] {
+        for limit in [1, 7, 10, 56, 57, 58] {
             for newest_first in [false, true] {
                 let asked = || {
                     let items = trades.items(&123).limit(limit);

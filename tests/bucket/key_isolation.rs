@@ -124,25 +124,19 @@ async fn chosen_hostile_strings() {
 }
 
 #[tokio::test]
-async fn integers() {
+async fn keys_of_every_type() {
     testkit::run(async |db| {
-        check(db, &[0, 1, 12, 123, -1, -12, i32::MAX, i32::MIN]).await;
+        check(db, &[0, 12, 123, -1, -12, i32::MAX, i32::MIN]).await;
         check(db, &[0, 1, 1 << 40, i64::MAX, i64::MIN]).await;
         check(db, &[0, 1, u32::MAX]).await;
         check(db, &[0, 1, (1 << 63) - 1_u64]).await;
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn object_ids_and_uuids() {
-    testkit::run(async |db| {
-        let oids: Vec<ObjectId> = (0..4).map(|_| ObjectId::new()).collect();
-        check(db, &oids).await;
-        let uuids: Vec<Uuid> = (0..4).map(|_| Uuid::new()).collect();
-        check(db, &uuids).await;
+        check(db, &[(); 3].map(|()| ObjectId::new())).await;
+        check(db, &[(); 3].map(|()| Uuid::new())).await;
         let stored = all(&plain(db)).await;
         assert_eq!(stored[0].get("customerId").unwrap().element_type() as u8, 5, "binary");
+        check(db, &[0, 1, 12, 123, u32::MAX].map(CustomerId)).await;
+        check(db, &["", "12_3", "%5F", "a|b"].map(|text| UserName(text.to_owned()))).await;
+        check(db, &[1, 2, 3].map(|n| OrderId(Uuid::from_bytes([n; 16])))).await;
     })
     .await;
 }
@@ -172,14 +166,8 @@ newtype!(UserName, String);
 newtype!(OrderId, Uuid);
 
 #[tokio::test]
-async fn user_types_are_keys() {
+async fn user_types_are_keys_of_every_call() {
     testkit::run(async |db| {
-        check(db, &[0, 1, 12, 123, u32::MAX].map(CustomerId)).await;
-        let names = ["", "12_3", "%5F", "a|b"].map(|text| UserName(text.to_owned()));
-        check(db, &names).await;
-        check(db, &[1, 2, 3].map(|n| OrderId(Uuid::from_bytes([n; 16])))).await;
-
-        plain(db).drop().await.unwrap();
         let users = repository::<UserName>(db);
         users.ensure_indexes().await.unwrap();
         let name = |n: i32| UserName(format!("user_{n}"));

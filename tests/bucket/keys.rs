@@ -18,7 +18,7 @@ async fn all_keys(trades: &Trades) -> Vec<u32> {
 async fn plant(db: &TestDatabase, keys: impl Iterator<Item = u32>, buckets: i64) {
     let bucket = |key: u32, n: i64| {
         let id = format!("{key}_{}", SECOND + n);
-        doc! { "_id": id, "customerId": i64::from(key), "count": 10, "history": vec![doc! { "n": n }; 10] }
+        doc! { "_id": id, "customerId": i64::from(key), "count": 10, "history": [] }
     };
     let documents: Vec<Document> = keys.flat_map(|key| (0..buckets).map(move |n| bucket(key, n))).collect();
     plain(db).insert_many(documents).await.unwrap();
@@ -28,7 +28,7 @@ async fn plant(db: &TestDatabase, keys: impl Iterator<Item = u32>, buckets: i64)
 #[tokio::test]
 async fn each_key_is_returned_once_in_few_round_trips() {
     testkit::run(async |db| {
-        for (keys, buckets, round_trips) in [(0, 1, 1), (5, 1, 1), (3000, 1, 6), (300, 10, 40), (20, 300, 30)] {
+        for (keys, buckets, round_trips) in [(0, 1, 1), (5, 1, 1), (3000, 1, 6), (20, 300, 30)] {
             plain(db).drop().await.unwrap();
             let trades = trades(db).await;
             if keys > 0 {

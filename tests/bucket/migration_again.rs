@@ -1,5 +1,7 @@
 //! Migrations that are interrupted, and run again.
 
+use std::process::{Command, Stdio};
+
 use mongo_patterns::bucket::Migrated;
 use mongo_patterns::{Error, ErrorKind};
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
@@ -16,7 +18,7 @@ fn six_keys() -> Vec<Document> {
     documents(&[0, 1, 2, 3, 4, 5].map(Bson::Int32), 15)
 }
 
-pub fn trades(db: &TestDatabase) -> Histories<u32> {
+fn trades(db: &TestDatabase) -> Histories<u32> {
     histories::<u32>(db).build().unwrap()
 }
 
@@ -30,25 +32,25 @@ fn records(db: &TestDatabase) -> Collection<Document> {
 }
 
 /// Migrates there, with the client that fail points affect.
-pub async fn migrate(db: &TestDatabase) -> Result<Migrated, Error> {
+async fn migrate(db: &TestDatabase) -> Result<Migrated, Error> {
     let source = db.collection::<Document>("flat");
     trades(db).migrate_from_flat(&source).chunk(40).await
 }
 
 /// Drops the buckets, and the record of their migration.
-pub async fn undo(db: &TestDatabase) {
+async fn undo(db: &TestDatabase) {
     plain(db).drop().await.unwrap();
     records(db).drop().await.unwrap();
 }
 
 /// Fills the flat collection, and migrates it.
-pub async fn begin(db: &TestDatabase) {
+async fn begin(db: &TestDatabase) {
     fill(db, &six_keys()).await;
     trades(db).migrate_from_flat(&flat(db)).await.unwrap();
 }
 
 /// Checks that all documents are migrated, and that the record says so.
-pub async fn check(db: &TestDatabase, migrated: Migrated) {
+async fn check(db: &TestDatabase, migrated: Migrated) {
     assert_eq!((migrated.keys, migrated.items, migrated.buckets), (6, ITEMS, 12));
     assert!(stored(&plain(db)).await == buckets::<u32>(&six_keys(), "customerId", 10, false));
     let mut records = all(&records(db)).await;
@@ -235,6 +237,64 @@ async fn of_two_concurrent_calls_one_continues() {
             check(db, one.or(other).unwrap()).await;
         }
         assert!(contended > 0);
+    })
+    .await;
+}
+
+/// The comparison at the end finds that the chunks before the drop are missing.
+#[tokio::test]
+async fn a_target_that_is_dropped_during_a_migration_is_found_at_its_end() {
+    testkit::run(async |db| {
+        begin(db).await;
+        undo(db).await;
+        let (uri, database) = (db.server().uri().to_owned(), db.database().name().to_owned());
+        let mut chunks = 0;
+        let (trades, flat) = (trades(db), flat(db));
+        let migration = trades.migrate_from_flat(&flat).chunk(20).on_progress(|_| {
+            chunks += 1;
+            if chunks != 2 {
+                return;
+            }
+            let (uri, database) = (uri.clone(), database.clone());
+            let drop = move || {
+                let runtime = tokio::runtime::Runtime::new().unwrap();
+                runtime.block_on(async {
+                    let client = mongodb::Client::with_uri_str(uri).await.unwrap();
+                    let trades = client.database(&database).collection::<Document>("trades");
+                    trades.drop().await.unwrap();
+                });
+            };
+            std::thread::spawn(drop).join().unwrap();
+        });
+        let error = migration.await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::CountMismatch, "{error}");
+        assert!(chunks > 2, "{chunks}");
+        check(db, migrate(db).await.unwrap()).await;
+    })
+    .await;
+}
+
+/// The server may continue with the chunk of the killed process, while the next process runs the same chunk.
+#[tokio::test]
+async fn a_process_that_is_killed_in_a_chunk() {
+    testkit::run(async |db| {
+        let keys: Vec<Bson> = (0..200).map(Bson::Int32).collect();
+        let documents = documents(&keys, 40);
+        fill(db, &documents).await;
+        let mut migrating = Command::new(env!("CARGO_BIN_EXE_move-in-chunks"))
+            .args([db.server().uri(), db.database().name(), "1000000"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        while plain(db).find_one(doc! {}).await.unwrap().is_none() {
+            pause().await;
+        }
+        migrating.kill().unwrap();
+        migrating.wait().unwrap();
+        let migrated = trades(db).migrate_from_flat(&flat(db)).await.unwrap();
+        assert_eq!((migrated.keys, migrated.items, migrated.resumed), (200, 8_000, true));
+        assert!(stored(&plain(db)).await == buckets::<u32>(&documents, "customerId", 10, false));
     })
     .await;
 }

@@ -1,11 +1,12 @@
-//! Migrations of documents whose fields look like extended JSON, and of views.
+//! Migrations of documents whose fields look like extended JSON, and of views; a plan that resumes.
 
 use mongo_patterns::ErrorKind;
+use mongo_patterns::bucket::Migrated;
+use mongo_patterns_core::Planned;
 use mongo_patterns_testkit as testkit;
-use mongodb::bson::{Document, RawDocumentBuf, doc};
+use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 
 use crate::bucket::migration::*;
-use crate::bucket::migration_plan::chunks_of;
 use support::bucket::migration::*;
 use support::common::*;
 
@@ -78,6 +79,48 @@ async fn a_view_makes_a_key_of_nested_fields_and_is_refused_as_a_target() {
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
         assert!(error.to_string().contains("view"), "{error}");
         assert_eq!(all(&db.plain_collection("mongo_patterns")).await, before);
+    })
+    .await;
+}
+
+/// Returns the number of chunks that a plan migrates.
+fn chunks_of(planned: &Planned<Migrated>) -> usize {
+    let chunks = planned.commands.iter();
+    chunks.filter(|planned| planned.purpose == "migrate a chunk").count()
+}
+
+#[tokio::test]
+async fn a_plan_resumes_an_interrupted_migration() {
+    testkit::run(async |db| {
+        let keys: Vec<Bson> = (0..4).map(Bson::Int32).collect();
+        fill(db, &documents(&keys, 25)).await;
+        let trades = histories::<u32>(db).build().unwrap();
+        let source = db.collection::<Document>("flat");
+        {
+            let migration = trades.migrate_from_flat(&source).chunk(30);
+            let (sender, broken_off) = tokio::sync::oneshot::channel();
+            let mut sender = Some(sender);
+            let migration = migration.on_progress(move |_| {
+                if let Some(sender) = sender.take() {
+                    sender.send(()).unwrap();
+                }
+            });
+            tokio::select! {
+                biased;
+                _ = broken_off => {}
+                _ = migration.into_future() => panic!("the migration was not interrupted"),
+            }
+        }
+        let planned = trades.migrate_from_flat(&source).chunk(30).plan().await.unwrap();
+        assert!(planned.migrated.resumed && chunks_of(&planned) < 3, "{planned:?}");
+        let mut before = None;
+        let migrated = trades
+            .migrate_from_flat(&source)
+            .chunk(30)
+            .on_progress(|at| before = Some(at.before))
+            .await;
+        assert!(migrated.unwrap().resumed);
+        assert!(before.is_some_and(|before| before >= 30), "{before:?}");
     })
     .await;
 }

@@ -269,23 +269,6 @@ async fn the_validator_accepts_our_buckets_and_refuses_invalid_ones() {
     .await;
 }
 
-#[tokio::test]
-async fn a_unique_index_of_the_user_is_not_mistaken_for_ours() {
-    testkit::run(async |db| {
-        let trades = unsharded(db).await;
-        let unique = IndexOptions::builder().unique(true).sparse(true).build();
-        let of_user = index(doc! { "history.n": 1 }, unique);
-        plain(db).create_index(of_user).await.unwrap();
-        trades.append(&1, &spread(7)).await.unwrap();
-        db.recorder().clear();
-        let error = trades.append(&2, &spread(7)).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::DuplicateKey, "{error:?}");
-        assert_eq!(db.recorder().round_trips(), 1, "the append is not retried");
-        assert_eq!(trades.counts(&2).await.unwrap().items, 0);
-    })
-    .await;
-}
-
 /// Has neither `Clone` nor `Debug`.
 struct Opaque;
 

@@ -73,20 +73,22 @@ async fn check_all(db: &TestDatabase, orders: &Orders, items: &[Document]) {
             (time(20), time(90)),
             (None, time(50)),
             (time(60), None),
+            (time(-10), time(-5)),
             (time(900), None),
         ] {
-            let mut totals = orders.totals(&1);
-            if let Some(from) = range.0 {
-                totals = totals.from(from);
-            }
-            if let Some(until) = range.1 {
-                totals = totals.until(until);
-            }
+            let of_range = || {
+                let totals = orders.totals(&1);
+                let totals = range.0.into_iter().fold(totals, |totals, from| totals.from(from));
+                range.1.into_iter().fold(totals, |totals, until| totals.until(until))
+            };
             db.recorder().clear();
-            let totals = totals.by(unit).await.unwrap();
+            let totals = of_range().by(unit).await.unwrap();
             assert_eq!(db.recorder().names(), ["aggregate"], "{unit:?}");
             let expected: Vec<Document> = items.iter().filter(|item| is_within(item, range)).cloned().collect();
             check_periods(&totals, &expected, unit);
+            db.recorder().clear();
+            check_totals(&of_range().await.unwrap(), &expected);
+            assert_eq!(db.recorder().names(), ["aggregate"]);
         }
     }
 }
