@@ -9,7 +9,6 @@ use mongodb::bson::{Document, deserialize_from_bson, doc};
 use proptest::prelude::*;
 
 use crate::bucket::model_reads::{Read, check, reads};
-use support::bucket::*;
 use support::common::*;
 use support::model::{Sequence, check_random};
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use mongo_patterns::ErrorKind;
+use mongo_patterns::bucket::action::ReadTotals;
 use mongo_patterns::bucket::{TimeUnit, Totals, Window};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, DateTime, Document, doc};
@@ -78,8 +79,8 @@ async fn check_all(db: &TestDatabase, orders: &Orders, items: &[Document]) {
         ] {
             let of_range = || {
                 let totals = orders.totals(&1);
-                let totals = range.0.into_iter().fold(totals, |totals, from| totals.from(from));
-                range.1.into_iter().fold(totals, |totals, until| totals.until(until))
+                let totals = range.0.into_iter().fold(totals, ReadTotals::from);
+                range.1.into_iter().fold(totals, ReadTotals::until)
             };
             db.recorder().clear();
             let totals = of_range().by(unit).await.unwrap();

@@ -223,9 +223,6 @@ async fn invalid_settings_are_refused() {
             assert_eq!(error.kind(), ErrorKind::Configuration);
             assert!(error.to_string().contains(text), "{error}");
         };
-        refused(builder(db).threshold(0), "threshold");
-        refused(builder(db).max_overflow_elements(0), "max_overflow_elements");
-        refused(builder(db).threshold(u32::MAX), "threshold");
         refused(builder(db).flag_field("customers_purchased"), "two different");
         refused(builder(db).seq_field("count"), "four different");
         refused(builder(db).extras_field("book_id"), "four different");

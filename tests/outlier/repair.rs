@@ -5,7 +5,7 @@ use mongo_patterns::outlier::{Problem, Repaired, Unrepaired};
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, Document};
 
-use support::common::{all, confirm_settings};
+use support::common::all;
 use support::outlier::damage::*;
 use support::outlier::*;
 
@@ -65,35 +65,6 @@ async fn fields_of_the_users_own_stay() {
         let extras = all(&extra_sales(db)).await;
         assert_eq!(extras.iter().filter(|extra| extra.contains_key("note")).count(), 1);
         assert_eq!(stored(db, 2).await, users(0..30));
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn unique_elements_that_are_there_twice_are_there_once_then() {
-    testkit::run(async |db| {
-        let books: Books = builder(db)
-            .threshold(5)
-            .max_overflow_elements(10)
-            .unique_elements()
-            .build()
-            .unwrap();
-        plant(
-            db,
-            vec![main_of(2, 0..8)],
-            vec![extra(2, 0, 3..12), extra(2, 1, 3..9), naive(2, "naive", 1..20)],
-        )
-        .await;
-        assert!(books.ensure_indexes().await.is_err());
-        confirm_settings(books.ensure_indexes()).await;
-        assert_eq!(repair(&books).await[0].unrepaired, None);
-        assert_eq!(
-            stored(db, 2).await,
-            users(0..20),
-            "those of the manual's form come first"
-        );
-        books.ensure_indexes().await.unwrap();
-        assert_eq!(violations(db, 5, 10).await, Vec::<String>::new());
     })
     .await;
 }
