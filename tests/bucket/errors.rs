@@ -30,7 +30,7 @@ async fn an_unreachable_server_is_named_as_such() {
     let uri = format!("mongodb://{}/", closed.local_addr().unwrap());
     drop(closed);
     let mut options = ClientOptions::parse(uri).await.unwrap();
-    options.server_selection_timeout = Some(Duration::from_millis(300));
+    options.server_selection_timeout = Some(Duration::from_millis(50));
     let database = Client::with_options(options).unwrap().database("test");
     let trades = Trades::builder(database.collection::<Document>("trades"));
     let trades = trades.key_field("customerId").items_field("history").build().unwrap();

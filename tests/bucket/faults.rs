@@ -11,29 +11,6 @@ use support::bucket::*;
 use support::common::*;
 
 #[tokio::test]
-async fn a_broken_connection_and_a_stepdown_are_retried_by_the_driver_and_stored_once() {
-    testkit::run(async |db| {
-        for policy in POLICIES {
-            plain(db).drop().await.unwrap();
-            let trades = ready(db, builder(db).id_policy(policy)).await;
-            let broken = || FailPoint::on(&["update"]).times(1);
-            let stepdown = broken().error_code(10107).error_labels(&["RetryableWriteError"]);
-            // Into a new bucket, and into the open one.
-            for (n, fault) in (0..).zip([broken().close_connection(), broken().close_connection(), stepdown]) {
-                let fault = fault.enable(db).await;
-                trades.append(&123, &spread(n)).await.unwrap();
-                fault.disable().await;
-            }
-            let fault = FailPoint::on(&["find"]).times(1).close_connection().enable(db).await;
-            assert_eq!(trades.page(&123, 1).await.unwrap().unwrap().items, trades_of(0..3));
-            fault.disable().await;
-            assert_eq!(violations(&plain(db), 10).await, []);
-        }
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn a_connection_that_stays_broken_leaves_the_outcome_unknown() {
     testkit::run(async |db| {
         let trades = trades(db).await;

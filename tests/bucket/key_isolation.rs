@@ -33,7 +33,7 @@ async fn assert_bounds(db: &TestDatabase, text: &str, bracket: &str, tail: &str)
     );
 }
 
-/// Appends to each key, reads every key by every call, and checks that the bounds of the reads are those of the
+/// Appends to each key, lists the keys, reads every key by every call, and checks that the bounds of the reads are those of the
 /// key only.
 async fn check<K: Key>(db: &TestDatabase, keys: &[K]) {
     plain(db).drop().await.unwrap();
@@ -45,8 +45,17 @@ async fn check<K: Key>(db: &TestDatabase, keys: &[K]) {
         let text = key.encode_key().unwrap().text().to_owned();
         model.entry(text).or_default().push(n);
     }
+    let text = |key: &K| key.encode_key().unwrap().text().to_owned();
+    let found: Vec<K> = collected(repository.keys().stream()).await;
+    let mut texts: Vec<String> = model.keys().cloned().collect();
+    texts.sort_by_key(|text| format!("{text}_"));
+    assert_eq!(found.iter().map(text).collect::<Vec<_>>(), texts);
+    for (position, key) in (1..).zip(&found) {
+        let rest: Vec<K> = collected(repository.keys().after(key).stream()).await;
+        assert_eq!(rest, found[position..]);
+    }
     for key in keys {
-        let text = key.encode_key().unwrap().text().to_owned();
+        let text = text(key);
         let expected = &model[&text];
         let page = repository.page(key, 1).await.unwrap().unwrap();
         assert_eq!(&page.key, key);
@@ -115,7 +124,7 @@ async fn chosen_hostile_strings() {
     let short = [
         "", "_", "__", "12", "12_3", "12_", "_12", "%", "%5F", "%255F", "a.b", "a.*", "a|b", "|", "\\|", "\\\\|",
         "|\\", "(", "[", "\\", "\\E", "\\Q", "^", "$", "$where", "{2}", "a\nb", "a\0b", "\0", "日本", "é", "e\u{301}",
-        "\u{feff}", " ", "A", "a", "`", "#", "(?i)a",
+        "\u{feff}", " ", "A", "a", "`", "#", "(?i)a", "a`b", "~", "a b", "a_", "a_3", "a%",
     ];
     let long = ["12_1698335223", "\u{10FFFF}", long.as_str()];
     let texts = short.iter().chain(&long).map(|text| (*text).to_owned());

@@ -89,7 +89,7 @@ async fn a_finished_migration_is_recognized() {
 async fn interrupt(db: &TestDatabase) {
     undo(db).await;
     // The finds of the record, of the settings, and of the first chunk.
-    let fault = FailPoint::on(&["find"]).skip(3).close_connection().enable(db).await;
+    let fault = FailPoint::on(&["find"]).skip(3).error_code(11_601).enable(db).await;
     migrate(db).await.unwrap_err();
     fault.disable().await;
     let record = records(db).find_one(of_migration()).await.unwrap().unwrap();

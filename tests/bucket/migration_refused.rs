@@ -64,21 +64,8 @@ async fn keys_of_other_forms_are_named() {
 async fn documents_that_cannot_be_items() {
     testkit::run(async |db| {
         let trades = histories::<u32>(db).item_id_field("tradeId").build().unwrap();
-        let subtype = BinarySubtype::UuidOld;
-        let uuid_old = Binary {
-            subtype,
-            bytes: vec![0; 16],
-        };
-        let keys: [Bson; 8] = [
-            "9".into(),
-            9.5.into(),
-            (-1).into(),
-            (1_i64 << 32).into(),
-            Bson::Null,
-            vec![9].into(),
-            f64::NAN.into(),
-            uuid_old.into(),
-        ];
+        // Which values are keys is compared with the client's codec in `keys_on_server`.
+        let keys: [Bson; 3] = ["9".into(), (1_i64 << 32).into(), Bson::Null];
         let late = DateTime::from_millis(10_000_000_000_000);
         let dates: [Bson; 6] = [
             "2023".into(),

@@ -183,17 +183,10 @@ async fn the_newest_items_are_returned_in_one_round_trip() {
     .await;
 }
 
-/// The largest values of the arguments are valid.
 #[tokio::test]
-async fn reads_have_any_limit_and_number() {
+async fn the_largest_numbers_of_pages_are_right() {
     testkit::run(async |db| {
         let trades = four_pages(db).await;
-        let largest = i32::MAX as u32;
-        for limit in [largest, largest + 1] {
-            let newest = trades.pages(&123).newest_first().limit(limit).await.unwrap();
-            assert_eq!((newest.pages.len(), newest.next), (4, None), "{limit}");
-            assert_eq!(trades.newest(&123, limit).await.unwrap().len(), 35, "{limit}");
-        }
         let largest = i64::MAX as u64;
         for number in [largest - 1, largest, largest + 1, u64::MAX - 1, u64::MAX] {
             db.recorder().clear();
@@ -211,12 +204,6 @@ async fn reads_have_any_limit_and_number() {
                 let skip = sent.command.get_i64("skip").unwrap();
                 assert!(skip.checked_add(1).is_some(), "{number}");
             }
-        }
-        for limit in [largest, largest + 1] {
-            let slice = trades.items(&123).limit(limit).page().await.unwrap();
-            assert!(slice.items.len() == 35 && slice.next.is_none(), "{limit}");
-            let skipped = trades.items(&123).newest_first().skip(limit).limit(limit);
-            assert_eq!(skipped.page().await.unwrap().items, [], "{limit}");
         }
     })
     .await;

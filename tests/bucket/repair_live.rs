@@ -7,7 +7,7 @@ use futures::TryStreamExt;
 use mongo_patterns::bucket::Repaired;
 use mongo_patterns_testkit as testkit;
 use mongodb::Collection;
-use mongodb::bson::{Bson, Document, Regex, cstr, doc};
+use mongodb::bson::{Document, Regex, cstr, doc};
 
 use support::bucket::damage::*;
 use support::bucket::*;

@@ -8,7 +8,7 @@ use mongo_patterns::ErrorKind;
 use mongo_patterns::outlier::Problem;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::Client;
-use mongodb::bson::doc;
+use mongodb::bson::{Document, doc};
 
 use support::common::{all, confirm_settings, ends};
 use support::outlier::damage::*;
