@@ -92,38 +92,24 @@ async fn one_key_in_one_second() {
     .await;
 }
 
-/// Every append opens a bucket, so concurrent appends collide.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn pages_of_one() {
-    testkit::run(async |db| {
-        let (items, page_size) = (320, 1);
-        for item in [spread, same_second] {
-            let load = Load {
-                items,
-                page_size,
-                item,
-                ..LOAD
-            };
-            load.run(db).await;
-        }
-    })
-    .await;
-}
-
 /// Repositories of several processes do not share their cache of suffixes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn separate_repositories_in_one_second() {
     testkit::run(async |db| {
-        let (writers, items, item) = (8, 400, same_second);
-        let load = Load {
-            writers,
-            items,
-            item,
-            ..LOAD
-        };
-        let trades = trades(db).await;
-        load.write(|_| builder(db).build().unwrap()).await;
-        load.check(&trades, db).await;
+        // With pages of one, every append opens a bucket.
+        for (page_size, items) in [(1, 200), (10, 400)] {
+            plain(db).drop().await.unwrap();
+            let (writers, item) = (8, same_second);
+            let load = Load {
+                writers,
+                items,
+                page_size,
+                item,
+            };
+            let trades = ready(db, builder(db).page_size(page_size)).await;
+            load.write(|_| builder(db).page_size(page_size).build().unwrap()).await;
+            load.check(&trades, db).await;
+        }
     })
     .await;
 }

@@ -10,11 +10,10 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Document, Uuid, doc};
 use proptest::prelude::*;
-use proptest::test_runner::{Config, TestRunner};
-use tokio::runtime::Handle;
 
 use support::bucket::*;
 use support::common::*;
+use support::model::check_cases;
 
 fn repository<K: Key>(db: &TestDatabase) -> BucketRepository<K, i32> {
     untimed::<K, i32>(db).page_size(2).build().unwrap()
@@ -101,19 +100,7 @@ fn hostile() -> impl Strategy<Value = Vec<String>> {
 #[ignore = "slow: cargo xtask ci"]
 async fn random_hostile_strings() {
     testkit::run(async |db| {
-        let runtime = Handle::current();
-        let mut runner = TestRunner::new(Config {
-            cases: 24,
-            failure_persistence: None,
-            ..Config::default()
-        });
-        let ran = tokio::task::block_in_place(|| {
-            runner.run(&hostile(), |keys| {
-                runtime.block_on(check(db, &keys));
-                Ok(())
-            })
-        });
-        ran.unwrap_or_else(|failure| panic!("{failure}"));
+        check_cases(24, &hostile(), async |keys| check(db, &keys).await);
     })
     .await;
 }

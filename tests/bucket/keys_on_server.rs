@@ -6,11 +6,10 @@ use mongodb::bson::oid::ObjectId;
 use mongodb::bson::spec::BinarySubtype;
 use mongodb::bson::{Binary, Bson, DateTime, Document, Uuid, doc};
 use proptest::prelude::*;
-use proptest::test_runner::{Config, TestRunner};
-use tokio::runtime::Handle;
 
 use crate::bucket::migration::raw;
 use support::common::at_least;
+use support::model::check_cases;
 
 /// The server encodes a key to the client's text, and refuses the same values.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -97,27 +96,15 @@ async fn the_server_encodes_keys_as_the_client_does() {
     ];
     let values = prop::collection::vec(prop_oneof![number, text.prop_map(Bson::from), other], 60);
     testkit::run(async |db| {
-        let runtime = Handle::current();
-        let mut runner = TestRunner::new(Config {
-            cases: 12,
-            failure_persistence: None,
-            ..Config::default()
+        check_cases(12, &values, async |values| {
+            check::<i32>(db, &values).await;
+            check::<i64>(db, &values).await;
+            check::<u32>(db, &values).await;
+            check::<u64>(db, &values).await;
+            check::<String>(db, &values).await;
+            check::<ObjectId>(db, &values).await;
+            check::<Uuid>(db, &values).await;
         });
-        let ran = tokio::task::block_in_place(|| {
-            runner.run(&values, |values| {
-                runtime.block_on(async {
-                    check::<i32>(db, &values).await;
-                    check::<i64>(db, &values).await;
-                    check::<u32>(db, &values).await;
-                    check::<u64>(db, &values).await;
-                    check::<String>(db, &values).await;
-                    check::<ObjectId>(db, &values).await;
-                    check::<Uuid>(db, &values).await;
-                });
-                Ok(())
-            })
-        });
-        ran.unwrap_or_else(|failure| panic!("{failure}"));
     })
     .await;
 }

@@ -9,6 +9,7 @@ use mongodb::bson::{Bson, Document, doc};
 use support::bucket::damage::*;
 use support::bucket::*;
 use support::common::*;
+use support::model::Dice;
 
 async fn repair(named: &Named) -> Vec<Repaired> {
     confirm_settings(named.ensure_indexes()).await;
@@ -122,18 +123,6 @@ async fn items_that_are_null_or_have_no_time_are_not_repaired() {
         }
     })
     .await;
-}
-
-/// xorshift64
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 % bound as u64).unwrap()
-    }
 }
 
 /// The buckets of a key, damaged in several ways, and their trades.

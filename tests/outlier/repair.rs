@@ -6,6 +6,7 @@ use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, Document};
 
 use support::common::all;
+use support::model::Dice;
 use support::outlier::damage::*;
 use support::outlier::*;
 
@@ -67,18 +68,6 @@ async fn fields_of_the_users_own_stay() {
         assert_eq!(stored(db, 2).await, users(0..30));
     })
     .await;
-}
-
-/// xorshift64
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 % bound as u64).unwrap()
-    }
 }
 
 /// A book, damaged in several ways that leave the order of its elements.
