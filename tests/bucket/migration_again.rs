@@ -4,6 +4,7 @@ use std::process::{Command, Stdio};
 
 use mongo_patterns::bucket::Migrated;
 use mongo_patterns::{Error, ErrorKind};
+use mongo_patterns_core::Planned;
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
@@ -295,6 +296,48 @@ async fn a_process_that_is_killed_in_a_chunk() {
         let migrated = trades(db).migrate_from_flat(&flat(db)).await.unwrap();
         assert_eq!((migrated.keys, migrated.items, migrated.resumed), (200, 8_000, true));
         assert!(stored(&plain(db)).await == buckets::<u32>(&documents, "customerId", 10, false));
+    })
+    .await;
+}
+
+/// Returns the number of chunks that a plan migrates.
+pub fn chunks_of(planned: &Planned<Migrated>) -> usize {
+    let chunks = planned.commands.iter();
+    chunks.filter(|planned| planned.purpose == "migrate a chunk").count()
+}
+
+#[tokio::test]
+async fn a_plan_resumes_an_interrupted_migration() {
+    testkit::run(async |db| {
+        let keys: Vec<Bson> = (0..4).map(Bson::Int32).collect();
+        fill(db, &documents(&keys, 25)).await;
+        let trades = histories::<u32>(db).build().unwrap();
+        let source = db.collection::<Document>("flat");
+        {
+            let migration = trades.migrate_from_flat(&source).chunk(30);
+            let (sender, broken_off) = tokio::sync::oneshot::channel();
+            let mut sender = Some(sender);
+            let migration = migration.on_progress(move |_| {
+                if let Some(sender) = sender.take() {
+                    sender.send(()).unwrap();
+                }
+            });
+            tokio::select! {
+                biased;
+                _ = broken_off => {}
+                _ = migration.into_future() => panic!("the migration was not interrupted"),
+            }
+        }
+        let planned = trades.migrate_from_flat(&source).chunk(30).plan().await.unwrap();
+        assert!(planned.migrated.resumed && chunks_of(&planned) < 3, "{planned:?}");
+        let mut before = None;
+        let migrated = trades
+            .migrate_from_flat(&source)
+            .chunk(30)
+            .on_progress(|at| before = Some(at.before))
+            .await;
+        assert!(migrated.unwrap().resumed);
+        assert!(before.is_some_and(|before| before >= 30), "{before:?}");
     })
     .await;
 }
