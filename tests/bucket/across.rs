@@ -189,8 +189,7 @@ async fn invalid_input_and_other_types_are_errors() {
     testkit::run(async |db| {
         let trades = filled(db).await;
         let filter = doc! { "$expr": { "$eq": ["$qty", 1] } };
-        let refused = trades.items_pipeline(filter.clone()).unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+        assert_refused(trades.items_pipeline(filter.clone()), ErrorKind::InvalidArgument);
         for find in [trades.find_items(filter), trades.find_items(doc! {}).limit(0)] {
             let error = find.stream().try_next().await.unwrap_err();
             assert_eq!(

@@ -122,8 +122,7 @@ async fn an_invalid_item_at_any_position_stores_nothing() {
         let mut items = vec!["small".to_owned(); 30];
         items[19] = "x".repeat(9 << 20);
         items[20] = "x".repeat(9 << 20);
-        let error = texts.append_many(&123, &items).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::TooLarge);
+        assert_refused(texts.append_many(&123, &items).await, ErrorKind::TooLarge);
         assert_eq!(db.recorder().round_trips(), 0);
 
         plain(db).drop().await.unwrap();

@@ -208,8 +208,7 @@ async fn a_target_that_is_not_empty() {
                 true => migration.allow_non_empty_target().await,
                 false => migration.await,
             };
-            let error = migrated.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::TargetNotEmpty, "{error:?}");
+            assert_refused(migrated, ErrorKind::TargetNotEmpty);
             assert_eq!(all(&plain(db)).await, std::slice::from_ref(existing));
             assert_eq!(migrations(db).await, []);
         }
@@ -231,8 +230,7 @@ async fn a_target_that_is_not_empty() {
             stored_alone(&back, &existing).await;
             let migration = trades.migrate_to_flat(&back);
             for migration in [migration, trades.migrate_to_flat(&back).allow_non_empty_target()] {
-                let error = migration.await.unwrap_err();
-                assert_eq!(error.kind(), ErrorKind::TargetNotEmpty, "{error:?}");
+                assert_refused(migration.await, ErrorKind::TargetNotEmpty);
             }
             assert_eq!(all(&back).await, [existing]);
         }
@@ -275,8 +273,7 @@ async fn buckets_and_items_that_cannot_be_flat() {
         plain(db).drop().await.unwrap();
         let same_id = vec![doc! { "_id": 7, "n": 1 }, doc! { "_id": 7.0, "n": 2 }];
         plain(db).insert_one(bucket("1_1698335223", 1.into(), 2, same_id.into())).await.unwrap();
-        let error = trades.migrate_to_flat(&flat(db)).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::InvalidItemId, "{error:?}");
+        assert_refused(trades.migrate_to_flat(&flat(db)).await, ErrorKind::InvalidItemId);
         assert_eq!(all(&flat(db)).await, []);
         assert_eq!(migrations(db).await, []);
     })

@@ -68,8 +68,7 @@ async fn a_replaced_item_keeps_its_position() {
         }
         for (customer, n) in [(123, 25), (12, 0)] {
             db.recorder().clear();
-            let error = trades.replace_item(&customer, &spread(n)).await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+            assert_refused(trades.replace_item(&customer, &spread(n)).await, ErrorKind::NotFound);
             assert_eq!(db.recorder().names(), ["update", "find"]);
         }
         assert_eq!(pages(&trades).await, chunks(&(0..25).collect::<Vec<_>>(), 10));

@@ -7,7 +7,7 @@ use mongo_patterns::outlier::{Problem, Pushed};
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
-use support::common::all;
+use support::common::{all, assert_refused};
 use support::outlier::*;
 
 /// Returns another repository with unique elements, as another process has one.
@@ -105,8 +105,7 @@ async fn a_push_to_a_known_outlier_that_was_deleted_stores_nothing() {
         for purchases in [6, 9] {
             let (books, other) = known_book(db, purchases).await;
             assert_eq!(other.delete(1).await.unwrap().overflow_documents, 1);
-            let error = books.push(1, "user06").await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::NotFound, "{error:?}");
+            assert_refused(books.push(1, "user06").await, ErrorKind::NotFound);
             let error = books.push_many(1, &users(6..9)).await.unwrap_err();
             assert_eq!((error.kind(), error.stored_count()), (ErrorKind::NotFound, Some(0)));
             assert!(all(&extra_sales(db)).await.is_empty());
