@@ -26,25 +26,6 @@ async fn set(db: &TestDatabase, fields: Document) {
 }
 
 #[tokio::test]
-async fn calls_without_the_figures_that_they_need_are_refused() {
-    testkit::run(async |db| {
-        let (without, timeless) = (plain_builder(db), plain_builder(db).sum("qty"));
-        let [without, timeless, orders] = [without, timeless, figured(db)].map(|builder| builder.build().unwrap());
-        for refused in [
-            without.totals(&1).await.map(drop),
-            without.rebuild_figures().await.map(drop),
-            timeless.totals(&1).from(at(SECOND)).await.map(drop),
-        ] {
-            assert_eq!(refused.unwrap_err().kind(), ErrorKind::Configuration);
-        }
-        let error = orders.totals(&1).from(at(5)).until(at(5)).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-        assert_eq!(db.recorder().names(), Vec::<String>::new());
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn wrong_figures_are_found_and_repaired() {
     testkit::run(async |db| {
         let orders = prepared(db, figured(db).count_by("ticker")).await;

@@ -179,21 +179,24 @@ async fn items_without_a_time_belong_to_no_period() {
 }
 
 #[tokio::test]
-async fn what_totals_by_time_need_is_checked() {
+async fn what_totals_need_is_checked() {
     testkit::run(async |db| {
-        for builder in [plain_builder(db), plain_builder(db).sum("qty")] {
-            let orders = builder.build().unwrap();
-            db.recorder().clear();
-            let refused = orders.totals(&1).by(TimeUnit::Day).await.unwrap_err();
-            assert_eq!(
-                (refused.kind(), refused.operation()),
-                (ErrorKind::Configuration, Some("totals"))
-            );
-            assert!(db.recorder().names().is_empty());
+        let (without, timeless) = (plain_builder(db), plain_builder(db).sum("qty"));
+        let [without, timeless, orders] = [without, timeless, figured(db)].map(|builder| builder.build().unwrap());
+        for refused in [
+            without.totals(&1).await.map(drop),
+            without.totals(&1).by(TimeUnit::Day).await.map(drop),
+            without.rebuild_figures().await.map(drop),
+            timeless.totals(&1).from(at(SECOND)).await.map(drop),
+            timeless.totals(&1).by(TimeUnit::Day).await.map(drop),
+        ] {
+            assert_refused(refused, ErrorKind::Configuration);
         }
+        let empty = || orders.totals(&1).from(at(5)).until(at(5));
+        assert_refused(empty().await, ErrorKind::InvalidArgument);
+        assert_refused(empty().by(TimeUnit::Day).await, ErrorKind::InvalidArgument);
+        assert_eq!(db.recorder().names(), Vec::<String>::new());
         let orders = prepared(db, figured(db)).await;
-        let empty = orders.totals(&1).from(at(5)).until(at(5)).by(TimeUnit::Day).await;
-        assert_eq!(empty.unwrap_err().kind(), ErrorKind::InvalidArgument);
         assert_eq!(orders.totals(&1).by(TimeUnit::Day).await.unwrap(), []);
     })
     .await;
