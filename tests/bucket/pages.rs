@@ -97,7 +97,7 @@ async fn a_slice_has_tokens_in_both_directions_and_orders() {
         assert_eq!(slice.pages[0].items[0].n, 30, "items stay in the order of arrival");
         assert_eq!(db.recorder().names(), vec!["find"; 5]);
 
-        // The last page is not full, so that others may follow.
+        // The pages end exactly at the limit, so the next slice is empty.
         let last = trades.pages(&123).limit(4).await.unwrap();
         let none = trades.pages(&123).after(last.next.unwrap()).await.unwrap();
         assert_eq!(

@@ -226,6 +226,7 @@ async fn refused_writes_have_distinct_errors_and_no_effect() {
 
 #[tokio::test]
 async fn invalid_arguments_are_refused_before_a_command_is_sent() {
+    use ErrorKind::{Encode, InvalidArgument, InvalidItemId, LimitReached};
     testkit::run(async |db| {
         let patrons = patrons(db);
         let mut errors = vec![];
@@ -243,7 +244,7 @@ async fn invalid_arguments_are_refused_before_a_command_is_sent() {
                 patrons.upsert_child(id.clone(), &address(1)).await.unwrap_err(),
                 patrons.insert(&patron(id.clone(), [])).await.unwrap_err(),
             ] {
-                errors.push((error, ErrorKind::InvalidArgument));
+                errors.push((error, InvalidArgument));
             }
             for error in [
                 patrons.child("joe", id.clone()).await.unwrap_err(),
@@ -255,30 +256,27 @@ async fn invalid_arguments_are_refused_before_a_command_is_sent() {
                 patrons.reorder_children("joe", [id.clone()]).await.unwrap_err(),
                 patrons.insert(&patron("joe", [address(id)])).await.unwrap_err(),
             ] {
-                errors.push((error, ErrorKind::InvalidItemId));
+                errors.push((error, InvalidItemId));
             }
         }
         let reordered = patrons
             .reorder_children("joe", [Bson::from(1), 2.into(), 1.0.into()])
             .await;
-        errors.push((reordered.unwrap_err(), ErrorKind::InvalidArgument));
+        errors.push((reordered.unwrap_err(), InvalidArgument));
         for child in [doc! {}, address(doc! { "a": Bson::Undefined })] {
             let added = patrons.add_child("joe", &child).await;
-            errors.push((added.unwrap_err(), ErrorKind::InvalidItemId));
+            errors.push((added.unwrap_err(), InvalidItemId));
             let upserted = patrons.upsert_child("joe", &child).await;
-            errors.push((upserted.unwrap_err(), ErrorKind::InvalidItemId));
+            errors.push((upserted.unwrap_err(), InvalidItemId));
         }
         for (bad, kind) in [
-            (
-                doc! { "_id": "joe", "addresses": Bson::Null },
-                ErrorKind::InvalidArgument,
-            ),
-            (doc! { "_id": "joe", "addresses": "none" }, ErrorKind::InvalidArgument),
-            (doc! { "_id": "joe", "addresses": [1] }, ErrorKind::InvalidArgument),
-            (doc! { "_id": "joe", "addresses": {} }, ErrorKind::InvalidArgument),
-            (patron("joe", [doc! {}]), ErrorKind::InvalidItemId),
-            (patron("joe", [address(1), address(1_i64)]), ErrorKind::InvalidArgument),
-            (patron("joe", (0..6).map(address)), ErrorKind::LimitReached),
+            (doc! { "_id": "joe", "addresses": Bson::Null }, InvalidArgument),
+            (doc! { "_id": "joe", "addresses": "none" }, InvalidArgument),
+            (doc! { "_id": "joe", "addresses": [1] }, InvalidArgument),
+            (doc! { "_id": "joe", "addresses": {} }, InvalidArgument),
+            (patron("joe", [doc! {}]), InvalidItemId),
+            (patron("joe", [address(1), address(1_i64)]), InvalidArgument),
+            (patron("joe", (0..6).map(address)), LimitReached),
         ] {
             errors.push((patrons.insert(&bad).await.unwrap_err(), kind));
         }
@@ -289,8 +287,8 @@ async fn invalid_arguments_are_refused_before_a_command_is_sent() {
             .children_field("addresses")
             .build()
             .unwrap();
-        assert_refused(scalars.add_child("joe", &1).await, ErrorKind::Encode);
-        assert_refused(scalars.upsert_child("joe", &1).await, ErrorKind::Encode);
+        assert_refused(scalars.add_child("joe", &1).await, Encode);
+        assert_refused(scalars.upsert_child("joe", &1).await, Encode);
         assert_eq!(db.recorder().round_trips(), 0);
     })
     .await;

@@ -164,15 +164,13 @@ async fn invalid_arguments_are_refused_before_a_command_is_sent() {
 
 #[tokio::test]
 async fn an_id_that_looks_like_an_operator_matches_nothing_else() {
+    use ErrorKind::{ChildNotFound, GrandchildNotFound};
     testkit::run(async |db| {
         let patrons = patrons(db);
         plant(db, &joe()).await;
         for hostile in [doc! { "$gt": "" }, doc! { "$exists": true }, doc! { "$ne": 1 }] {
-            assert_refused(
-                call(&patrons, "home", hostile.clone()).await,
-                ErrorKind::GrandchildNotFound,
-            );
-            assert_refused(call(&patrons, hostile, "a").await, ErrorKind::ChildNotFound);
+            assert_refused(call(&patrons, "home", hostile.clone()).await, GrandchildNotFound);
+            assert_refused(call(&patrons, hostile, "a").await, ChildNotFound);
         }
         assert_eq!(patrons.get("joe").await.unwrap(), Some(joe()));
 

@@ -115,6 +115,7 @@ async fn of_equal_elements_the_first_is_updated() {
 
 #[tokio::test]
 async fn refused_updates_have_no_effect() {
+    use ErrorKind::{Configuration, InvalidArgument, NotFound};
     testkit::run(async |db| {
         let books = orders(db, 9).await;
         let before = elements(&books).await;
@@ -138,32 +139,24 @@ async fn refused_updates_have_no_effect() {
                 .update_element(2, fields.clone(), update.clone())
                 .await
                 .unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{fields} {update}");
+            assert_eq!(error.kind(), InvalidArgument, "{fields} {update}");
             assert!(!format!("{error} {error:?}").contains("secret"), "{error:?}");
         }
         let error = books.update_element(2, by(1), vec![set()]).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert_eq!(error.kind(), InvalidArgument);
         let unique = builder::<Document, Document>(db).unique_elements().build().unwrap();
-        assert_refused(unique.update_element(2, by(1), set()).await, ErrorKind::Configuration);
+        assert_refused(unique.update_element(2, by(1), set()).await, Configuration);
         assert_eq!(db.recorder().round_trips(), 0);
 
         for user in [1, 5] {
             for update in [doc! { "$inc": { "note": 1 } }, doc! { "$push": { "note": 1 } }] {
                 let error = books.update_element(2, by(user), update).await.unwrap_err();
-                assert_eq!(
-                    error.kind(),
-                    ErrorKind::InvalidArgument,
-                    "{:?}",
-                    error.as_driver_error()
-                );
+                assert_eq!(error.kind(), InvalidArgument, "{:?}", error.as_driver_error());
                 assert!(!format!("{error} {error:?}").contains("secret"), "{error:?}");
             }
         }
         for hostile in [doc! { "$gt": 0 }, doc! { "$exists": true }, doc! { "$literal": 1 }] {
-            assert_refused(
-                books.update_element(2, doc! { "user": hostile }, set()).await,
-                ErrorKind::NotFound,
-            );
+            assert_refused(books.update_element(2, doc! { "user": hostile }, set()).await, NotFound);
         }
         assert_eq!(elements(&books).await, before);
     })
