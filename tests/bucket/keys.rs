@@ -166,9 +166,11 @@ async fn a_key_is_deleted_with_all_its_buckets_and_no_other() {
 
 /// The `_id` index serves it, for any number of buckets.
 #[tokio::test]
-async fn a_deletion_examines_the_buckets_of_its_key() {
+async fn a_deletion_examines_the_buckets_of_its_key_and_needs_no_retries() {
     testkit::run(async |db| {
-        let trades = trades(db).await;
+        // A policy of one attempt allows the deletion, which needs two passes.
+        let once = mongo_patterns::RetryPolicy::default().with_max_attempts(1);
+        let trades = ready(db, builder(db).retry(once)).await;
         plant(db, 100..200, 5).await;
         assert_eq!(trades.delete_key(&150).await.unwrap().buckets, 5);
         let examined = explain_last(db).await;
@@ -221,19 +223,6 @@ async fn concurrent_appends_are_deleted_or_stored() {
         assert_eq!(of_another.items, 100, "another key loses no item");
         trades.delete_key(&1).await.unwrap();
         assert_eq!(all_keys(&trades).await, [12]);
-    })
-    .await;
-}
-
-/// A policy of one attempt allows the deletion, which needs two passes.
-#[tokio::test]
-async fn a_deletion_needs_no_retries() {
-    testkit::run(async |db| {
-        let once = mongo_patterns::RetryPolicy::default().with_max_attempts(1);
-        let trades = ready(db, builder(db).retry(once)).await;
-        trades.append(&1, &spread(0)).await.unwrap();
-        assert_eq!(trades.delete_key(&1).await.unwrap().buckets, 1);
-        assert!(all(&plain(db)).await.is_empty());
     })
     .await;
 }

@@ -85,16 +85,28 @@ async fn a_push_to_a_known_outlier_sends_one_command_and_a_unique_push_two() {
 }
 
 #[tokio::test]
-async fn an_outlier_that_is_none_any_more_takes_elements_in_its_array() {
+async fn a_push_to_a_list_that_is_no_outlier_any_more_or_has_lost_its_flag_is_stored() {
     testkit::run(async |db| {
         let (books, other) = known_book(db, 6).await;
-        other.remove(1, "user00").await.unwrap();
-        other.remove(1, "user01").await.unwrap();
+        for user in ["user00", "user01"] {
+            other.remove(1, user).await.unwrap();
+        }
         other.rebalance(1).await.unwrap();
         assert!(all(&extra_sales(db)).await.is_empty());
         assert_eq!(books.push(1, "user06").await.unwrap(), Pushed::Inline);
         assert_eq!(stored(db, 1).await, users(2..7));
         assert_eq!(violations(db, 5, 4).await, [""; 0]);
+
+        // Another program clears the flag, which verify finds, and a rebalance repairs.
+        clear(db).await;
+        let (books, _) = known_book(db, 6).await;
+        let unflag = doc! { "$unset": { "has_extras": 1 } };
+        sales(db).update_one(doc! { "_id": 1 }, unflag).await.unwrap();
+        assert_eq!(books.push(1, "user06").await.unwrap(), Pushed::Overflow);
+        let found = found_problems(&books).await;
+        assert!(matches!(found[0], Problem::OverflowWithoutFlag { .. }), "{found:?}");
+        books.rebalance(1).await.unwrap();
+        assert_eq!(books.elements(1).await.unwrap(), users(0..7));
     })
     .await;
 }
@@ -215,23 +227,6 @@ async fn a_delete_is_one_command_or_a_transaction() {
         assert_eq!(stored(db, 5).await, users(0..14), "another one stays");
         assert_eq!(violations(db, 5, 4).await, [""; 0]);
         assert_eq!(all(&sales(db)).await.len(), 1);
-    })
-    .await;
-}
-
-/// What another program breaks is stored, found by `verify`, and repaired.
-#[tokio::test]
-async fn an_element_of_a_known_outlier_whose_flag_another_program_cleared_is_found_by_verify() {
-    testkit::run(async |db| {
-        let (books, _) = known_book(db, 6).await;
-        let clear = doc! { "$unset": { "has_extras": 1 } };
-        sales(db).update_one(doc! { "_id": 1 }, clear).await.unwrap();
-        assert_eq!(books.push(1, "user06").await.unwrap(), Pushed::Overflow);
-        let found = found_problems(&books).await;
-        assert!(matches!(found[0], Problem::OverflowWithoutFlag { .. }), "{found:?}");
-        books.rebalance(1).await.unwrap();
-        let read: Vec<String> = books.elements(1).await.unwrap();
-        assert_eq!(read, users(0..7));
     })
     .await;
 }

@@ -14,4 +14,5 @@ pub(crate) mod reads;
 pub(crate) mod rebalance;
 pub(crate) mod repair;
 pub(crate) mod update_element;
+pub(crate) mod update_element_model;
 pub(crate) mod verify;

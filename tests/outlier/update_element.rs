@@ -1,4 +1,4 @@
-//! Updates of one element, also against a model in memory: the elements of a list in their order.
+//! Updates of one element.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,23 +9,21 @@ use mongo_patterns::ErrorKind;
 use mongo_patterns::outlier::OutlierRepository;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
-use proptest::prelude::*;
 
 use support::common::assert_refused;
 use support::explain::{documents_examined, explained};
-use support::model::{Sequence, check_random};
 use support::outlier::*;
 
-type Orders = OutlierRepository<Document, Document>;
+pub(super) type Orders = OutlierRepository<Document, Document>;
 
-const THRESHOLD: usize = 3;
-const CAP: usize = 4;
+pub(super) const THRESHOLD: usize = 3;
+pub(super) const CAP: usize = 4;
 
 fn order(user: usize) -> Document {
     doc! { "user": i32::try_from(user).unwrap(), "copies": 1, "note": "secret" }
 }
 
-fn by(user: i32) -> Document {
+pub(super) fn by(user: i32) -> Document {
     doc! { "user": user }
 }
 
@@ -47,7 +45,7 @@ async fn orders(db: &TestDatabase, number: usize) -> Orders {
 }
 
 /// Returns the elements of book 2 in their order.
-async fn elements(books: &Orders) -> Vec<Document> {
+pub(super) async fn elements(books: &Orders) -> Vec<Document> {
     let book = books.get_full(2).await.unwrap().unwrap();
     let elements = book.get_array("customers_purchased").unwrap().iter();
     elements.map(|element| element.as_document().unwrap().clone()).collect()
@@ -243,72 +241,6 @@ async fn increments_of_sixty_four_tasks_add_up_while_another_process_moves_the_e
             *copies.entry(order.get_i32("user").unwrap()).or_insert(0) += order.get_i32("copies").unwrap();
         }
         assert_eq!(copies, expected);
-    })
-    .await;
-}
-
-#[derive(Clone, Debug)]
-enum Call {
-    Push(i32),
-    Update(i32, i32),
-    Remove(usize),
-    Rebalance,
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "slow: cargo xtask ci"]
-async fn random_calls() {
-    testkit::run(async |db| {
-        let books = builder(db)
-            .threshold(THRESHOLD as u32)
-            .max_overflow_elements(CAP as u32);
-        let books: Orders = ready(db, books).await;
-        let user = || 0..6_i32;
-        let call = prop_oneof![
-            4 => user().prop_map(Call::Push),
-            4 => (user(), 0..3_i32).prop_map(|(user, by)| Call::Update(user, by)),
-            2 => (0..20_usize).prop_map(Call::Remove),
-            1 => Just(Call::Rebalance),
-        ];
-        check_random(db, call, async |Sequence { calls, .. }| {
-            books.delete(2).await.unwrap();
-            let document = doc! { "_id": 2, "customers_purchased": [] };
-            books.insert(&document).await.unwrap();
-            let mut stored: Vec<Document> = Vec::new();
-            for (number, call) in calls.into_iter().enumerate() {
-                match call {
-                    Call::Push(user) => {
-                        let new = doc! { "user": user, "number": number as i64, "copies": 0 };
-                        books.push(2, &new).await.unwrap();
-                        stored.push(new);
-                    }
-                    Call::Update(user, copies) => {
-                        let inc = doc! { "$inc": { "copies": copies } };
-                        let updated = books.update_element(2, by(user), inc).await;
-                        match stored.iter_mut().find(|order| order.get_i32("user").ok() == Some(user)) {
-                            Some(order) => {
-                                assert_eq!(updated.unwrap().modified, copies != 0);
-                                let before = order.get_i32("copies").unwrap();
-                                order.insert("copies", before + copies);
-                            }
-                            None => assert_eq!(updated.unwrap_err().kind(), ErrorKind::NotFound),
-                        }
-                    }
-                    Call::Remove(rank) if !stored.is_empty() => {
-                        let gone = stored.remove(rank % stored.len());
-                        assert!(books.remove(2, &gone).await.unwrap().found);
-                    }
-                    Call::Remove(_) => {}
-                    Call::Rebalance => drop(books.rebalance(2).await.unwrap()),
-                }
-                assert_eq!(elements(&books).await, stored);
-            }
-            // It closes the gaps of removals.
-            books.rebalance(2).await.unwrap();
-            assert_eq!(elements(&books).await, stored);
-            assert_eq!(violations(db, THRESHOLD, CAP).await, Vec::<String>::new());
-        })
-        .await;
     })
     .await;
 }
