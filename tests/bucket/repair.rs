@@ -7,7 +7,7 @@ use mongo_patterns::Key;
 use mongo_patterns::bucket::{BucketRepository, Problem, Repaired, Unrepaired};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::oid::ObjectId;
-use mongodb::bson::{Bson, Document, Uuid, doc};
+use mongodb::bson::{Bson, Document, Uuid, doc, serialize_to_bson};
 
 use support::bucket::damage::*;
 use support::bucket::*;
@@ -21,17 +21,10 @@ async fn repair(named: &Named) -> Vec<Repaired> {
 
 /// The ids of the stored buckets and the numbers of their trades.
 async fn stored(db: &TestDatabase) -> Vec<(String, Vec<i64>)> {
-    let numbers = |bucket: &Document| {
-        let history = bucket.get_array("history").unwrap().iter();
-        history
-            .map(|trade| trade.as_document().unwrap().get_i64("n").unwrap())
-            .collect()
-    };
-    all(&plain(db))
-        .await
-        .iter()
-        .map(|bucket| (bucket.get_str("_id").unwrap().to_owned(), numbers(bucket)))
-        .collect()
+    let number = |trade: &Bson| trade.as_document().unwrap().get_i64("n").unwrap();
+    let numbers = |bucket: &Document| bucket.get_array("history").unwrap().iter().map(number).collect();
+    let row = |bucket: &Document| (bucket.get_str("_id").unwrap().to_owned(), numbers(bucket));
+    all(&plain(db)).await.iter().map(row).collect()
 }
 
 #[tokio::test]
@@ -67,13 +60,8 @@ async fn of_duplicate_items_one_is_kept_and_different_ones_are_not_repaired() {
 async fn hand_written_ids_are_encoded_and_keys_stay_separate() {
     testkit::run(async |db| {
         let named = named(db).build().unwrap();
-        let planted = [
-            bucket("a_3", 0..2),
-            bucket("a_3", 2..3),
-            bucket("a", 3..4),
-            bucket("a%", 5..6),
-        ];
-        plant(db, planted.clone()).await;
+        let planted = [("a_3", 0..2), ("a_3", 2..3), ("a", 3..4), ("a%", 5..6)];
+        plant(db, planted.map(|(key, trades)| bucket(key, trades))).await;
         confirm_settings(named.ensure_indexes()).await;
         let only = collected(named.repair().key("a").stream()).await;
         assert_eq!(only, []);
@@ -259,11 +247,7 @@ fn tangled(dice: &mut Dice, key_is_text: bool) -> Vec<Document> {
 
 async fn both<K: mongo_patterns::Key>(repository: &BucketRepository<K, Trade>) -> [Vec<Repaired>; 2] {
     let in_order = |mut keys: Vec<Repaired>| {
-        keys.sort_by_cached_key(|repaired| {
-            mongodb::bson::serialize_to_bson(&repaired.findings)
-                .unwrap()
-                .to_string()
-        });
+        keys.sort_by_cached_key(|repaired| serialize_to_bson(&repaired.findings).unwrap().to_string());
         keys
     };
     confirm_settings(repository.ensure_indexes()).await;
@@ -333,10 +317,8 @@ async fn refuses_to_merge<K: Key>(db: &TestDatabase, key: Bson, text: &str, othe
     // Corrected by hand, it is a bucket of the key. The index would refuse the second open one.
     plain(db).drop_indexes().await.unwrap();
     let correct = doc! { "$set": { "customerId": &key } };
-    plain(db)
-        .update_one(doc! { "_id": before[1].get("_id") }, correct)
-        .await
-        .unwrap();
+    let second = doc! { "_id": before[1].get("_id") };
+    plain(db).update_one(second, correct).await.unwrap();
     let repaired: Vec<Repaired> = collected(buckets.repair().stream()).await;
     assert!(
         repaired.iter().all(|one| one.unrepaired.is_none()),
@@ -344,12 +326,9 @@ async fn refuses_to_merge<K: Key>(db: &TestDatabase, key: Bson, text: &str, othe
     );
     let found = collected(buckets.verify().stream()).await;
     assert_eq!(found, [], "{shown}");
-    let history: usize = all(&plain(db))
-        .await
-        .iter()
-        .map(|bucket| bucket.get_array("history").unwrap().len())
-        .sum();
-    assert_eq!(history, 3, "{shown}");
+    let items = |bucket: &Document| bucket.get_array("history").unwrap().len();
+    let number: usize = all(&plain(db)).await.iter().map(items).sum();
+    assert_eq!(number, 3, "{shown}");
 }
 
 #[tokio::test]

@@ -77,6 +77,9 @@ async fn a_parent_that_is_inserted_without_the_array_has_no_children() {
         assert_eq!(findings, []);
         patrons.add_child("joe", &address("home")).await.unwrap();
         assert_eq!(ids(db, "joe").await, ["home".into()]);
+        let id = patrons.insert(&doc! { "name": "Jim" }).await.unwrap().id;
+        assert!(matches!(id, Bson::ObjectId(_)));
+        patrons.add_child(id, &address(1)).await.unwrap();
     })
     .await;
 }

@@ -27,20 +27,14 @@ async fn known_book(db: &TestDatabase, purchases: usize) -> (Books, Books) {
 
 /// Returns the commands that a call sent, with their collections.
 fn sent(db: &TestDatabase) -> Vec<String> {
-    let commands = db.recorder().commands();
-    let name = |on: &str, name: &str| format!("{name} {on}");
-    commands
-        .iter()
-        .map(|sent| name(sent.command.get_str(&sent.name).unwrap_or("-"), &sent.name))
-        .collect()
+    let commands = db.recorder().commands().into_iter();
+    let text = commands.map(|sent| format!("{} {}", sent.name, sent.command.get_str(&sent.name).unwrap_or("-")));
+    text.collect()
 }
 
 async fn ids(db: &TestDatabase) -> Vec<Bson> {
-    let documents = all(&extra_sales(db)).await;
-    documents
-        .iter()
-        .map(|document| document.get("_id").unwrap().clone())
-        .collect()
+    let documents = all(&extra_sales(db)).await.into_iter();
+    documents.map(|document| document.get("_id").unwrap().clone()).collect()
 }
 
 #[tokio::test]
@@ -61,18 +55,11 @@ async fn a_push_to_a_known_outlier_sends_one_command_and_a_unique_push_two() {
         books.delete(1).await.unwrap();
         let books: Books = ready(db, builder(db).threshold(5).max_overflow_elements(4).unique_elements()).await;
         books.insert(&book(1, 6)).await.unwrap();
+        let both = &["find sales", "findAndModify extra_sales"];
         for (user, pushed, expected) in [
-            (
-                "user06",
-                Pushed::Overflow,
-                ["find sales", "findAndModify extra_sales"].as_slice(),
-            ),
-            (
-                "user06",
-                Pushed::AlreadyThere,
-                &["find sales", "findAndModify extra_sales"],
-            ),
-            ("user00", Pushed::AlreadyThere, &["find sales"]),
+            ("user06", Pushed::Overflow, &both[..]),
+            ("user06", Pushed::AlreadyThere, both),
+            ("user00", Pushed::AlreadyThere, &both[..1]),
         ] {
             db.recorder().clear();
             assert_eq!(books.push_unique(1, user).await.unwrap(), pushed, "{user}");
@@ -217,11 +204,8 @@ async fn a_delete_is_one_command_or_a_transaction() {
         ] {
             db.recorder().clear();
             let deleted = books.delete(id).await.unwrap();
-            assert_eq!(
-                (deleted.found, deleted.overflow_documents),
-                (found, overflow_documents),
-                "{id}"
-            );
+            let outcome = (deleted.found, deleted.overflow_documents);
+            assert_eq!(outcome, (found, overflow_documents), "{id}");
             assert_eq!(sent(db), expected, "{id}");
         }
         assert_eq!(stored(db, 5).await, users(0..14), "another one stays");
@@ -237,10 +221,8 @@ async fn a_push_in_a_session_without_a_transaction_opens_overflow_documents_in_o
         let (books, _) = known_book(db, 9).await;
         let mut session = db.client().start_session().await.unwrap();
         db.recorder().clear();
-        assert_eq!(
-            books.push(1, "user09").session(&mut session).await.unwrap(),
-            Pushed::Overflow
-        );
+        let pushed = books.push(1, "user09").session(&mut session).await;
+        assert_eq!(pushed.unwrap(), Pushed::Overflow);
         let commands = db.recorder().commands();
         let is_in_transaction = |command: &Document| command.contains_key("autocommit");
         let in_transaction: Vec<bool> = commands.iter().map(|sent| is_in_transaction(&sent.command)).collect();
