@@ -27,7 +27,7 @@ async fn a_batch_is_stored_in_order_in_one_or_two_round_trips() {
     testkit::run(async |db| {
         for item in [spread, same_second] {
             for before in [0, 3, 10] {
-                for n in [0, 1, 7, 10, 11, 107] {
+                for n in [0, 7, 10, 107] {
                     plain(db).delete_many(doc! {}).await.unwrap();
                     let trades = trades(db).await;
                     for n in 0..before {
@@ -110,21 +110,6 @@ async fn a_large_batch_is_sent_in_bounded_commands() {
 }
 
 #[tokio::test]
-async fn a_monotonic_batch_is_appended_at_the_end() {
-    testkit::run(async |db| {
-        let trades = ready(db, builder(db).id_policy(IdPolicy::Monotonic)).await;
-        trades.append_many(&123, &batch(100..125, spread)).await.unwrap();
-        db.recorder().clear();
-        trades.append_many(&123, &batch(0..35, spread)).await.unwrap();
-        assert_eq!(db.recorder().names(), ["findAndModify", "find", "insert"]);
-        let mut expected = batch(100..125, spread);
-        expected.extend(batch(0..35, spread));
-        assert_eq!(history(&trades, 10).await, expected);
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn an_invalid_item_at_any_position_stores_nothing() {
     testkit::run(async |db| {
         let trades = trades(db).await;
@@ -137,8 +122,7 @@ async fn an_invalid_item_at_any_position_stores_nothing() {
         let mut items = vec!["small".to_owned(); 30];
         items[19] = "x".repeat(9 << 20);
         items[20] = "x".repeat(9 << 20);
-        let error = texts.append_many(&123, &items).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::TooLarge);
+        assert_refused(texts.append_many(&123, &items).await, ErrorKind::TooLarge);
         assert_eq!(db.recorder().round_trips(), 0);
 
         plain(db).drop().await.unwrap();
@@ -193,7 +177,7 @@ async fn batches_and_single_items_from_many_writers() {
                 let trades = trades.clone();
                 tokio::spawn(async move {
                     let mut n = writer * 1000;
-                    for size in [1, 3, 10, 0, 27, 5, 61] {
+                    for size in [3, 10, 0, 27, 61] {
                         trades.append_many(&123, &batch(n..n + size, item)).await.unwrap();
                         trades.append(&123, &item(n + size)).await.unwrap();
                         n += size + 1;
@@ -240,6 +224,14 @@ async fn the_policy_orders_the_buckets_of_a_batch() {
             let items: Vec<Trade> = collected(trades.items(&123).stream()).await;
             assert_eq!(items, expected, "{policy:?}, pages of {page_size}");
         }
+        plain(db).drop().await.unwrap();
+        let trades = ready(db, builder(db).id_policy(IdPolicy::Monotonic)).await;
+        trades.append_many(&123, &batch(100..125, spread)).await.unwrap();
+        db.recorder().clear();
+        trades.append_many(&123, &batch(0..35, spread)).await.unwrap();
+        assert_eq!(db.recorder().names(), ["findAndModify", "find", "insert"]);
+        let expected = [batch(100..125, spread), batch(0..35, spread)].concat();
+        assert_eq!(history(&trades, 10).await, expected);
     })
     .await;
 }

@@ -13,10 +13,8 @@ use support::common::*;
 pub type Page = (Vec<i64>, i64);
 
 pub fn numbers_in(bucket: &Document) -> Vec<i64> {
-    let items = bucket.get_array("history").unwrap().iter();
-    items
-        .map(|item| item.as_document().unwrap().get_i64("n").unwrap())
-        .collect()
+    let number = |item: &Bson| item.as_document().unwrap().get_i64("n").unwrap();
+    bucket.get_array("history").unwrap().iter().map(number).collect()
 }
 
 pub async fn pages(db: &TestDatabase) -> Vec<Page> {
@@ -25,10 +23,8 @@ pub async fn pages(db: &TestDatabase) -> Vec<Page> {
 }
 
 pub async fn check(db: &TestDatabase, orders: &Orders) {
-    assert_eq!(
-        violations_of(&all(&plain(db)).await, BOUND, orders.page_size() as usize),
-        [""; 0]
-    );
+    let found = violations_of(&all(&plain(db)).await, BOUND, orders.page_size() as usize);
+    assert_eq!(found, [""; 0]);
     assert_eq!(problems(orders).await, []);
 }
 
@@ -39,10 +35,8 @@ pub async fn problems(orders: &Orders) -> Vec<Problem> {
 
 pub async fn repair(orders: &Orders) {
     let repaired = collected(orders.repair().stream()).await;
-    assert!(
-        repaired.iter().all(|repaired| repaired.unrepaired.is_none()),
-        "{repaired:?}"
-    );
+    let all_are = repaired.iter().all(|repaired| repaired.unrepaired.is_none());
+    assert!(all_are, "{repaired:?}");
 }
 
 /// Returns the names of the commands since the last call.
@@ -94,14 +88,8 @@ async fn an_item_as_large_as_the_bound_has_a_bucket_of_its_own() {
                 let appended = orders.append(&123, &sized(n, bytes)).await.unwrap();
                 assert!(appended.opened.is_some(), "{n}");
             }
-            let expected = [
-                (vec![0], 1000),
-                (vec![1], 5000),
-                (vec![2], 1000),
-                (vec![3], 1000),
-                (vec![4], 1001),
-                (vec![5], 100),
-            ];
+            let bytes = [1000, 5000, 1000, 1000, 1001, 100];
+            let expected: Vec<Page> = (0..).zip(bytes).map(|(n, bytes)| (vec![n], bytes)).collect();
             assert_eq!(pages(db).await, expected);
             check(db, &orders).await;
         }
@@ -112,16 +100,11 @@ async fn an_item_as_large_as_the_bound_has_a_bucket_of_its_own() {
 #[tokio::test]
 async fn other_values_than_documents_have_the_bytes_that_the_server_counts() {
     testkit::run(async |db| {
-        let values = untimed::<u32, Bson>(db)
-            .page_size(50)
-            .max_bucket_bytes(30)
-            .build()
-            .unwrap();
+        let values = untimed::<u32, Bson>(db).page_size(50).max_bucket_bytes(30);
+        let values = values.build().unwrap();
         values.ensure_indexes().await.unwrap();
-        let binary = Bson::Binary(Binary {
-            subtype: BinarySubtype::Generic,
-            bytes: vec![1, 2, 3],
-        });
+        let (subtype, bytes) = (BinarySubtype::Generic, vec![1, 2, 3]);
+        let binary = Bson::Binary(Binary { subtype, bytes });
         let given = [
             Bson::Int32(1),
             Bson::Null,
@@ -150,11 +133,8 @@ async fn other_values_than_documents_have_the_bytes_that_the_server_counts() {
         let found = collected(values.verify().stream()).await;
         let is_null = |problem| matches!(problem, Problem::ItemNull { .. });
         assert!(found.iter().all(|finding| is_null(finding.problem)), "{found:?}");
-        let sums: Vec<i32> = all(&plain(db))
-            .await
-            .iter()
-            .map(|bucket| bucket.get_i32("bytes").unwrap())
-            .collect();
+        let sums = all(&plain(db)).await.into_iter();
+        let sums: Vec<i32> = sums.map(|bucket| bucket.get_i32("bytes").unwrap()).collect();
         assert!(sums.len() > 6 && sums.contains(&45), "{sums:?}");
     })
     .await;
@@ -183,27 +163,19 @@ async fn a_batch_is_cut_by_items_and_by_bytes() {
         check(db, &orders).await;
         // The open bucket takes what fits, and is closed by the same command.
         db.recorder().clear();
-        let items: Vec<Document> = [(18, 500), (19, 500), (20, 600)]
-            .map(|(n, bytes)| sized(n, bytes))
-            .to_vec();
+        let items = [(18, 500), (19, 500), (20, 600)].map(|(n, bytes)| sized(n, bytes));
         let appended = orders.append_many(&123, &items).await.unwrap();
-        assert_eq!(
-            (sent(db), appended.opened),
-            (vec!["findAndModify".to_owned(), "insert".to_owned()], 2)
-        );
+        assert_eq!(appended.opened, 2);
+        assert_eq!(sent(db), ["findAndModify", "insert"]);
         let expected = [(vec![17, 18], 1000), (vec![19], 1000), (vec![20], 600)];
         assert_eq!(pages(db).await[6..], expected);
         // It is closed also if the items fit, and the next one does not.
-        orders
-            .append_many(&123, &[sized(21, 200), sized(22, 900)])
-            .await
-            .unwrap();
+        let items = [sized(21, 200), sized(22, 900)];
+        orders.append_many(&123, &items).await.unwrap();
         assert_eq!(pages(db).await[8..], [(vec![20, 21], 1000), (vec![22], 900)]);
         // None fits.
-        orders
-            .append_many(&123, &[sized(23, 200), sized(24, 200)])
-            .await
-            .unwrap();
+        let items = [sized(23, 200), sized(24, 200)];
+        orders.append_many(&123, &items).await.unwrap();
         assert_eq!(pages(db).await[9..], [(vec![22], 1000), (vec![23, 24], 400)]);
         let stored: Vec<Document> = collected(orders.items(&123).stream()).await;
         assert_eq!(stored.len(), 25);
@@ -216,11 +188,8 @@ async fn a_batch_is_cut_by_items_and_by_bytes() {
 #[tokio::test]
 async fn each_window_has_an_open_bucket_of_its_own() {
     testkit::run(async |db| {
-        let orders = prepared(
-            db,
-            bounded(db).window(Window::every(std::time::Duration::from_secs(10))),
-        )
-        .await;
+        let window = Window::every(std::time::Duration::from_secs(10));
+        let orders = prepared(db, bounded(db).window(window)).await;
         let second = SECOND - SECOND % 10;
         let item = |n: i64, of: i64, bytes| {
             let mut item = sized(n, bytes);

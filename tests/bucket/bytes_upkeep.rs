@@ -1,8 +1,10 @@
-//! Buckets with a bound of bytes: changes of items, damage, and settings.
+//! Buckets with a bound of bytes: changes of items, damage, settings, concurrent writers, streams and large items.
 
-use mongo_patterns::bucket::Problem;
+use futures::future::{join_all, try_join_all};
+use futures::stream;
+use mongo_patterns::bucket::{IdPolicy, Problem};
 use mongo_patterns::{ErrorKind, ItemSteps};
-use mongo_patterns_testkit::{self as testkit};
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
 use crate::bucket::bytes::*;
@@ -145,14 +147,11 @@ async fn settings_of_other_bounds_are_refused() {
             plain_builder(db).page_size(5),
         ] {
             let other = other.build().unwrap();
-            let error = other.append(&1, &sized(2, 100)).await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::IndexMissing);
-            let error = other.ensure_indexes().await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::SettingsMismatch);
+            assert_refused(other.append(&1, &sized(2, 100)).await, ErrorKind::IndexMissing);
+            assert_refused(other.ensure_indexes().await, ErrorKind::SettingsMismatch);
         }
         let flat = db.collection::<Document>("flat");
-        let error = orders.migrate_from_flat(&flat).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert_refused(orders.migrate_from_flat(&flat).await, ErrorKind::Unsupported);
         let validator = orders.validators().remove(0).document;
         let update = doc! { "collMod": "trades", "validator": validator };
         let database = db.plain_client().database(db.database().name());
@@ -162,6 +161,148 @@ async fn settings_of_other_bounds_are_refused() {
         }
         let unset = plain(db).update_one(doc! {}, doc! { "$unset": { "size": "" } }).await;
         assert!(unset.is_err());
+    })
+    .await;
+}
+
+/// Writers of all kinds, of items of any size.
+async fn everything_at_once(db: &TestDatabase, policy: IdPolicy) {
+    const WRITERS: i64 = 12;
+    const APPENDS: i64 = 40;
+    plain(db).drop().await.unwrap();
+    // Four repositories, so that writers meet in lanes and on the server.
+    prepared(db, bounded(db).id_policy(policy)).await;
+    let repositories = [(); 4].map(|()| bounded(db).id_policy(policy).build().unwrap());
+    let writers = (0..WRITERS).map(|writer| {
+        let orders = repositories[usize::try_from(writer % 4).unwrap()].clone();
+        tokio::spawn(async move {
+            for step in 0..APPENDS {
+                let n = step * 100 + writer;
+                let bytes = 60 + fastrand::usize(..if step % 10 == 0 { 1500 } else { 500 });
+                match step % 8 {
+                    3 => {
+                        let several: Vec<Document> = (0..5).map(|of| sized(n + of * 12, bytes)).collect();
+                        orders.append_many(&1, &several).await.unwrap();
+                    }
+                    6 => {
+                        orders.append(&1, &sized(n, bytes)).await.unwrap();
+                        assert!(orders.append(&1, &sized(n, bytes)).await.unwrap().already_there);
+                        assert!(orders.remove_item(&1, n).await.unwrap().found);
+                    }
+                    _ => drop(orders.append(&1, &sized(n, bytes)).await.unwrap()),
+                }
+            }
+        })
+    });
+    for writer in join_all(writers.collect::<Vec<_>>()).await {
+        writer.unwrap();
+    }
+    let orders = bounded(db).id_policy(policy).build().unwrap();
+    check(db, &orders).await;
+    let stored: Vec<Document> = collected(orders.items(&1).stream()).await;
+    let mut found: Vec<i64> = stored.iter().map(|item| item.get_i64("n").unwrap()).collect();
+    let expected = (0..WRITERS).flat_map(|writer| {
+        (0..APPENDS).flat_map(move |step| {
+            let n = step * 100 + writer;
+            match step % 8 {
+                3 => (0..5).map(|of| n + of * 12).collect(),
+                6 => vec![],
+                _ => vec![n],
+            }
+        })
+    });
+    let mut expected: Vec<i64> = expected.collect();
+    found.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(found, expected);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: cargo xtask ci"]
+async fn concurrent_writers_never_exceed_the_bound() {
+    testkit::run(async |db| {
+        everything_at_once(db, IdPolicy::ItemTime).await;
+        everything_at_once(db, IdPolicy::Monotonic).await;
+    })
+    .await;
+}
+
+/// Each writer's items are in its order, whatever the others do.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn concurrent_appends_keep_their_order() {
+    testkit::run(async |db| {
+        let ready = prepared(db, bounded(db).id_policy(IdPolicy::Monotonic)).await;
+        let writers = (0..8_i64).map(|writer| {
+            // Half of the writers share lanes.
+            let orders = if writer % 2 == 0 {
+                ready.clone()
+            } else {
+                bounded(db).id_policy(IdPolicy::Monotonic).build().unwrap()
+            };
+            async move {
+                for step in 0..40 {
+                    // In one second, so that the order of buckets is that in which they were opened.
+                    let mut item = sized(step * 10 + writer, 60 + fastrand::usize(..600));
+                    item.insert("date", at(SECOND));
+                    orders.append(&1, &item).await?;
+                }
+                Ok::<_, mongo_patterns::Error>(())
+            }
+        });
+        try_join_all(writers).await.unwrap();
+        check(db, &ready).await;
+        let stored: Vec<Document> = collected(ready.items(&1).stream()).await;
+        assert_eq!(stored.len(), 320);
+        let numbers: Vec<i64> = stored.iter().map(|item| item.get_i64("n").unwrap()).collect();
+        for writer in 0..8 {
+            let own: Vec<i64> = numbers.iter().copied().filter(|n| n % 10 == writer).collect();
+            assert!(own.is_sorted(), "{own:?}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_stream_of_many_keys_is_cut_by_bytes() {
+    testkit::run(async |db| {
+        let orders = prepared(db, bounded(db)).await;
+        let item = |n: u32| (n % 3, sized(n.into(), 60 + fastrand::usize(..700)));
+        let items: Vec<(u32, Document)> = (0..120).map(item).collect();
+        orders.append_stream(stream::iter(items.clone())).await.unwrap();
+        check(db, &orders).await;
+        for key in 0..3 {
+            let stored = collected(orders.items(&key).stream()).await;
+            let of_key = items.iter().filter(|(of, _)| *of == key).map(|(_, item)| item);
+            assert!(stored.iter().eq(of_key));
+            let newest = orders.newest(&key, 25).await.unwrap();
+            assert!(newest.iter().eq(stored.iter().rev().take(25)));
+            let skipped = collected(orders.items(&key).skip(30).stream()).await;
+            assert_eq!(skipped, stored[30..]);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+#[ignore = "slow: cargo xtask ci"]
+async fn large_items_need_no_small_pages() {
+    const BYTES: usize = 2 * 1024 * 1024;
+    testkit::run(async |db| {
+        let items: Vec<Document> = (0..10).map(|n| sized(n, BYTES)).collect();
+        let bound = 4 * u32::try_from(BYTES).unwrap();
+        let orders = prepared(db, plain_builder(db).page_size(50).max_bucket_bytes(bound)).await;
+        orders.append_many(&1, &items).await.unwrap();
+        for item in &items {
+            orders.append(&2, item).await.unwrap();
+        }
+        let keyed: Vec<(u32, Document)> = items.iter().map(|item| (3, item.clone())).collect();
+        orders.append_stream(stream::iter(keyed)).await.unwrap();
+        assert_eq!(violations_of(&all(&plain(db)).await, bound, 50), [""; 0]);
+        for key in 1..=3 {
+            assert!(collected(orders.items(&key).stream()).await == items);
+        }
+        assert!(orders.remove_item(&1, 1_i64).await.unwrap().found);
+        assert_eq!(problems(&orders).await, []);
     })
     .await;
 }

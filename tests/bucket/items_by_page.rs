@@ -40,7 +40,7 @@ async fn pages_of_items_follow_each_other_in_both_directions() {
         let items = trades_of(0..57);
         trades.append_many(&123, &items).await.unwrap();
         trades.append_many(&12, &[spread(1000)]).await.unwrap();
-        for limit in [1, 7, 10, 20, 56, 57, 58, u64::MAX] {
+        for limit in [1, 7, 10, 56, 57, 58] {
             for newest_first in [false, true] {
                 let asked = || {
                     let items = trades.items(&123).limit(limit);
@@ -270,22 +270,17 @@ async fn a_skip_counts_pages_and_reads_few() {
 
 #[tokio::test]
 async fn invalid_input_sends_nothing() {
+    use ErrorKind::{Configuration, InvalidArgument};
     testkit::run(async |db| {
         let trades = trades(db).await;
         let timeless = untimed::<u32, Trade>(db).build().unwrap();
         type Asked<'a> = &'a dyn Fn() -> Items<'a, u32, Trade>;
         let cases: [(Asked<'_>, ErrorKind); 5] = [
-            (&|| trades.items(&123).limit(0), ErrorKind::InvalidArgument),
-            (
-                &|| trades.items(&123).from(at(5)).until(at(5)),
-                ErrorKind::InvalidArgument,
-            ),
-            (
-                &|| trades.items(&123).from(at(5)).until(at(4)),
-                ErrorKind::InvalidArgument,
-            ),
-            (&|| timeless.items(&123).from(at(5)), ErrorKind::Configuration),
-            (&|| timeless.items(&123).until(at(5)), ErrorKind::Configuration),
+            (&|| trades.items(&123).limit(0), InvalidArgument),
+            (&|| trades.items(&123).from(at(5)).until(at(5)), InvalidArgument),
+            (&|| trades.items(&123).from(at(5)).until(at(4)), InvalidArgument),
+            (&|| timeless.items(&123).from(at(5)), Configuration),
+            (&|| timeless.items(&123).until(at(5)), Configuration),
         ];
         for (asked, kind) in cases {
             let of_page = asked().page().await.unwrap_err();

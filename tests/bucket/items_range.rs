@@ -8,11 +8,10 @@ use mongo_patterns::bucket::ItemToken;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, DateTime, Document, doc, serialize_to_bson};
 use proptest::prelude::*;
-use proptest::test_runner::{Config, TestRunner};
-use tokio::runtime::Handle;
 
 use support::bucket::*;
 use support::common::*;
+use support::model::check_cases;
 
 const HOUR: i64 = 3600;
 
@@ -239,20 +238,10 @@ async fn random_histories_and_queries() {
         prop::sample::select(vec![1_u32, 3, 10]),
     );
     testkit::run(async |db| {
-        let runtime = Handle::current();
-        let mut runner = TestRunner::new(Config {
-            cases: if is_long { 3000 } else { 48 },
-            failure_persistence: None,
-            max_shrink_iters: 200,
-            ..Config::default()
+        let cases = if is_long { 3000 } else { 48 };
+        check_cases(cases, &histories, async |(steps, queries, page_size)| {
+            check(db, &steps, &queries, page_size).await;
         });
-        let ran = tokio::task::block_in_place(|| {
-            runner.run(&histories, |(steps, queries, page_size)| {
-                runtime.block_on(check(db, &steps, &queries, page_size));
-                Ok(())
-            })
-        });
-        ran.unwrap_or_else(|failure| panic!("{failure}"));
     })
     .await;
 }

@@ -141,8 +141,8 @@ async fn keys_of_all_types_and_pages_of_all_sizes() {
         for page_size in [1, 10, 50] {
             let numbers: [Bson; 5] = [0.into(), 7.into(), 12.0.into(), 123_i64.into(), i32::MAX.into()];
             there_and_back::<i32>(db, &numbers, page_size).await;
-            there_and_back::<String>(db, &strings, page_size).await;
         }
+        there_and_back::<String>(db, &strings, 10).await;
         there_and_back::<u32>(db, &[0.into(), i64::from(u32::MAX).into(), 4e9.into()], 3).await;
         let longs = [i64::MIN.into(), (-5).into(), i64::MAX.into(), (1_i64 << 40).into()];
         there_and_back::<i64>(db, &longs, 3).await;

@@ -1,7 +1,10 @@
 //! Migrations that are interrupted, and run again.
 
+use std::process::{Command, Stdio};
+
 use mongo_patterns::bucket::Migrated;
 use mongo_patterns::{Error, ErrorKind};
+use mongo_patterns_core::Planned;
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
@@ -16,7 +19,7 @@ fn six_keys() -> Vec<Document> {
     documents(&[0, 1, 2, 3, 4, 5].map(Bson::Int32), 15)
 }
 
-pub fn trades(db: &TestDatabase) -> Histories<u32> {
+fn trades(db: &TestDatabase) -> Histories<u32> {
     histories::<u32>(db).build().unwrap()
 }
 
@@ -30,25 +33,25 @@ fn records(db: &TestDatabase) -> Collection<Document> {
 }
 
 /// Migrates there, with the client that fail points affect.
-pub async fn migrate(db: &TestDatabase) -> Result<Migrated, Error> {
+async fn migrate(db: &TestDatabase) -> Result<Migrated, Error> {
     let source = db.collection::<Document>("flat");
     trades(db).migrate_from_flat(&source).chunk(40).await
 }
 
 /// Drops the buckets, and the record of their migration.
-pub async fn undo(db: &TestDatabase) {
+async fn undo(db: &TestDatabase) {
     plain(db).drop().await.unwrap();
     records(db).drop().await.unwrap();
 }
 
 /// Fills the flat collection, and migrates it.
-pub async fn begin(db: &TestDatabase) {
+async fn begin(db: &TestDatabase) {
     fill(db, &six_keys()).await;
     trades(db).migrate_from_flat(&flat(db)).await.unwrap();
 }
 
 /// Checks that all documents are migrated, and that the record says so.
-pub async fn check(db: &TestDatabase, migrated: Migrated) {
+async fn check(db: &TestDatabase, migrated: Migrated) {
     assert_eq!((migrated.keys, migrated.items, migrated.buckets), (6, ITEMS, 12));
     assert!(stored(&plain(db)).await == buckets::<u32>(&six_keys(), "customerId", 10, false));
     let mut records = all(&records(db)).await;
@@ -71,8 +74,7 @@ async fn a_finished_migration_is_recognized() {
         // Later writes of others do not make it another migration.
         let later = doc! { "n": 15, "date": at(SECOND + 60) };
         trades(db).append(&3, &later).await.unwrap();
-        let error = migrate(db).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::TargetNotEmpty, "{error:?}");
+        assert_refused(migrate(db).await, ErrorKind::TargetNotEmpty);
         assert_eq!(trades(db).counts(&3).await.unwrap().items, 16);
 
         plain(db).drop().await.unwrap();
@@ -87,7 +89,7 @@ async fn a_finished_migration_is_recognized() {
 async fn interrupt(db: &TestDatabase) {
     undo(db).await;
     // The finds of the record, of the settings, and of the first chunk.
-    let fault = FailPoint::on(&["find"]).skip(3).close_connection().enable(db).await;
+    let fault = FailPoint::on(&["find"]).skip(3).error_code(11_601).enable(db).await;
     migrate(db).await.unwrap_err();
     fault.disable().await;
     let record = records(db).find_one(of_migration()).await.unwrap().unwrap();
@@ -108,8 +110,7 @@ async fn a_migration_does_not_resume_with_other_settings() {
             trades.migrate_from_flat(&flat).keep_ids().allow_non_empty_target(),
         ];
         for other in others {
-            let error = other.await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error:?}");
+            assert_refused(other.await, ErrorKind::InvalidArgument);
         }
         assert_eq!(stored(&plain(db)).await, before);
 
@@ -166,8 +167,7 @@ async fn a_source_that_is_written_to_is_a_mismatch() {
         let late = doc! { "_id": -1, "customerId": 0, "date": at(SECOND) };
         flat(db).insert_one(late).await.unwrap();
         for _ in 0..2 {
-            let error = migrate(db).await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::CountMismatch, "{error:?}");
+            assert_refused(migrate(db).await, ErrorKind::CountMismatch);
         }
         plain(db).delete_many(doc! {}).await.unwrap();
         assert_eq!(migrate(db).await.unwrap().items, ITEMS + 1);
@@ -183,8 +183,7 @@ async fn another_writer_of_a_key_is_named() {
         interrupt(db).await;
         let other = doc! { "n": 99, "date": at(SECOND - 60) };
         trades(db).append(&5, &other).await.unwrap();
-        let error = migrate(db).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::DuplicateKey, "{error:?}");
+        assert_refused(migrate(db).await, ErrorKind::DuplicateKey);
         let theirs = plain(db).count_documents(doc! { "history.n": 99 }).await.unwrap();
         assert_eq!(theirs, 1, "and the other writer's item stays");
     })
@@ -235,6 +234,105 @@ async fn of_two_concurrent_calls_one_continues() {
             check(db, one.or(other).unwrap()).await;
         }
         assert!(contended > 0);
+    })
+    .await;
+}
+
+/// The comparison at the end finds that the chunks before the drop are missing.
+#[tokio::test]
+async fn a_target_that_is_dropped_during_a_migration_is_found_at_its_end() {
+    testkit::run(async |db| {
+        begin(db).await;
+        undo(db).await;
+        let (uri, database) = (db.server().uri().to_owned(), db.database().name().to_owned());
+        let mut chunks = 0;
+        let (trades, flat) = (trades(db), flat(db));
+        let migration = trades.migrate_from_flat(&flat).chunk(20).on_progress(|_| {
+            chunks += 1;
+            if chunks != 2 {
+                return;
+            }
+            let (uri, database) = (uri.clone(), database.clone());
+            let drop = move || {
+                let runtime = tokio::runtime::Runtime::new().unwrap();
+                runtime.block_on(async {
+                    let client = mongodb::Client::with_uri_str(uri).await.unwrap();
+                    let trades = client.database(&database).collection::<Document>("trades");
+                    trades.drop().await.unwrap();
+                });
+            };
+            std::thread::spawn(drop).join().unwrap();
+        });
+        assert_refused(migration.await, ErrorKind::CountMismatch);
+        assert!(chunks > 2, "{chunks}");
+        check(db, migrate(db).await.unwrap()).await;
+    })
+    .await;
+}
+
+/// The server may continue with the chunk of the killed process, while the next process runs the same chunk.
+#[tokio::test]
+async fn a_process_that_is_killed_in_a_chunk() {
+    testkit::run(async |db| {
+        let keys: Vec<Bson> = (0..200).map(Bson::Int32).collect();
+        let documents = documents(&keys, 40);
+        fill(db, &documents).await;
+        let mut migrating = Command::new(env!("CARGO_BIN_EXE_move-in-chunks"))
+            .args([db.server().uri(), db.database().name(), "1000000"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        while plain(db).find_one(doc! {}).await.unwrap().is_none() {
+            pause().await;
+        }
+        migrating.kill().unwrap();
+        migrating.wait().unwrap();
+        let migrated = trades(db).migrate_from_flat(&flat(db)).await.unwrap();
+        assert_eq!((migrated.keys, migrated.items, migrated.resumed), (200, 8_000, true));
+        assert!(stored(&plain(db)).await == buckets::<u32>(&documents, "customerId", 10, false));
+    })
+    .await;
+}
+
+/// Returns the number of chunks that a plan migrates.
+pub fn chunks_of(planned: &Planned<Migrated>) -> usize {
+    let chunks = planned.commands.iter();
+    chunks.filter(|planned| planned.purpose == "migrate a chunk").count()
+}
+
+#[tokio::test]
+async fn a_plan_resumes_an_interrupted_migration() {
+    testkit::run(async |db| {
+        let keys: Vec<Bson> = (0..4).map(Bson::Int32).collect();
+        fill(db, &documents(&keys, 25)).await;
+        let trades = histories::<u32>(db).build().unwrap();
+        let source = db.collection::<Document>("flat");
+        {
+            let migration = trades.migrate_from_flat(&source).chunk(30);
+            let (sender, broken_off) = tokio::sync::oneshot::channel();
+            let mut sender = Some(sender);
+            let migration = migration.on_progress(move |_| {
+                if let Some(sender) = sender.take() {
+                    sender.send(()).unwrap();
+                }
+            });
+            tokio::select! {
+                biased;
+                _ = broken_off => {}
+                _ = migration.into_future() => panic!("the migration was not interrupted"),
+            }
+        }
+        let planned = trades.migrate_from_flat(&source).chunk(30).plan().await.unwrap();
+        assert!(planned.migrated.resumed && chunks_of(&planned) < 3, "{planned:?}");
+        let mut before = None;
+        let migrated = trades
+            .migrate_from_flat(&source)
+            .chunk(30)
+            .on_progress(|at| before = Some(at.before))
+            .await;
+        assert!(migrated.unwrap().resumed);
+        assert!(before.is_some_and(|before| before >= 30), "{before:?}");
     })
     .await;
 }

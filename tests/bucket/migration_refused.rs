@@ -33,16 +33,14 @@ async fn refused(db: &TestDatabase, trades: &Histories<u32>, bad: Document, kind
 /// Drivers store the bytes of a UUID in different orders under the legacy subtype, so no order is guessed.
 #[tokio::test]
 async fn keys_of_other_forms_are_named() {
+    use ErrorKind::{Configuration, InvalidKey};
     testkit::run(async |db| {
         let (trades, flat) = (histories::<u32>(db).build().unwrap(), flat(db));
         let of_key = |key: Bson| doc! { "_id": 9, "customerId": key, "date": at(SECOND) };
         fill(db, &[good(1), of_key(doc! { "site": "a", "sensor": 1 }.into())]).await;
         for (migration, kind) in [
-            (trades.migrate_from_flat(&flat), ErrorKind::InvalidKey),
-            (
-                trades.migrate_from_flat(&flat).key_field("meta.sensor"),
-                ErrorKind::Configuration,
-            ),
+            (trades.migrate_from_flat(&flat), InvalidKey),
+            (trades.migrate_from_flat(&flat).key_field("meta.sensor"), Configuration),
         ] {
             let error = migration.await.unwrap_err();
             assert!(error.kind() == kind && error.to_string().contains("view"), "{error}");
@@ -52,7 +50,7 @@ async fn keys_of_other_forms_are_named() {
             fill(db, &[good(1), of_key(Binary { subtype, bytes }.into())]).await;
             let error = trades.migrate_from_flat(&flat).await.unwrap_err();
             let kind_and_id = (error.kind(), error.document_id());
-            assert_eq!(kind_and_id, (ErrorKind::InvalidKey, Some(&9.into())));
+            assert_eq!(kind_and_id, (InvalidKey, Some(&9.into())));
             assert_eq!(error.to_string().contains("legacy subtype 3"), is_named, "{error}");
             nothing_is_stored(db).await;
         }
@@ -64,21 +62,8 @@ async fn keys_of_other_forms_are_named() {
 async fn documents_that_cannot_be_items() {
     testkit::run(async |db| {
         let trades = histories::<u32>(db).item_id_field("tradeId").build().unwrap();
-        let subtype = BinarySubtype::UuidOld;
-        let uuid_old = Binary {
-            subtype,
-            bytes: vec![0; 16],
-        };
-        let keys: [Bson; 8] = [
-            "9".into(),
-            9.5.into(),
-            (-1).into(),
-            (1_i64 << 32).into(),
-            Bson::Null,
-            vec![9].into(),
-            f64::NAN.into(),
-            uuid_old.into(),
-        ];
+        // Which values are keys is compared with the client's codec in `keys_on_server`.
+        let keys: [Bson; 3] = ["9".into(), (1_i64 << 32).into(), Bson::Null];
         let late = DateTime::from_millis(10_000_000_000_000);
         let dates: [Bson; 6] = [
             "2023".into(),
@@ -156,6 +141,7 @@ async fn pages_that_would_exceed_the_limit_of_a_document() {
 
 #[tokio::test]
 async fn invalid_settings() {
+    use ErrorKind::{Configuration, InvalidArgument};
     testkit::run(async |db| {
         fill(db, &[good(1)]).await;
         let flat = flat(db);
@@ -171,20 +157,14 @@ async fn invalid_settings() {
         db.recorder().clear();
         let by_key = by_customer.migrate_from_flat(&flat).key_field("customerId2");
         for (outcome, kind) in [
-            (timeless.migrate_from_flat(&flat).await, ErrorKind::Configuration),
-            (by_key.await, ErrorKind::Configuration),
-            (
-                trades.migrate_from_flat(&flat).key_field("a.b").await,
-                ErrorKind::Configuration,
-            ),
-            (
-                trades.migrate_to_flat(&flat).key_field("_id").await,
-                ErrorKind::Configuration,
-            ),
-            (trades.migrate_from_flat(&elsewhere).await, ErrorKind::InvalidArgument),
-            (trades.migrate_to_flat(&elsewhere).await, ErrorKind::InvalidArgument),
-            (trades.migrate_from_flat(&plain(db)).await, ErrorKind::InvalidArgument),
-            (trades.migrate_to_flat(&unconfirmed).await, ErrorKind::InvalidArgument),
+            (timeless.migrate_from_flat(&flat).await, Configuration),
+            (by_key.await, Configuration),
+            (trades.migrate_from_flat(&flat).key_field("a.b").await, Configuration),
+            (trades.migrate_to_flat(&flat).key_field("_id").await, Configuration),
+            (trades.migrate_from_flat(&elsewhere).await, InvalidArgument),
+            (trades.migrate_to_flat(&elsewhere).await, InvalidArgument),
+            (trades.migrate_from_flat(&plain(db)).await, InvalidArgument),
+            (trades.migrate_to_flat(&unconfirmed).await, InvalidArgument),
         ] {
             assert_eq!(outcome.unwrap_err().kind(), kind);
         }
@@ -221,8 +201,7 @@ async fn a_target_that_is_not_empty() {
                 true => migration.allow_non_empty_target().await,
                 false => migration.await,
             };
-            let error = migrated.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::TargetNotEmpty, "{error:?}");
+            assert_refused(migrated, ErrorKind::TargetNotEmpty);
             assert_eq!(all(&plain(db)).await, std::slice::from_ref(existing));
             assert_eq!(migrations(db).await, []);
         }
@@ -244,8 +223,7 @@ async fn a_target_that_is_not_empty() {
             stored_alone(&back, &existing).await;
             let migration = trades.migrate_to_flat(&back);
             for migration in [migration, trades.migrate_to_flat(&back).allow_non_empty_target()] {
-                let error = migration.await.unwrap_err();
-                assert_eq!(error.kind(), ErrorKind::TargetNotEmpty, "{error:?}");
+                assert_refused(migration.await, ErrorKind::TargetNotEmpty);
             }
             assert_eq!(all(&back).await, [existing]);
         }
@@ -288,8 +266,7 @@ async fn buckets_and_items_that_cannot_be_flat() {
         plain(db).drop().await.unwrap();
         let same_id = vec![doc! { "_id": 7, "n": 1 }, doc! { "_id": 7.0, "n": 2 }];
         plain(db).insert_one(bucket("1_1698335223", 1.into(), 2, same_id.into())).await.unwrap();
-        let error = trades.migrate_to_flat(&flat(db)).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::InvalidItemId, "{error:?}");
+        assert_refused(trades.migrate_to_flat(&flat(db)).await, ErrorKind::InvalidItemId);
         assert_eq!(all(&flat(db)).await, []);
         assert_eq!(migrations(db).await, []);
     })

@@ -8,8 +8,7 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Document, deserialize_from_bson, doc};
 use proptest::prelude::*;
 
-use crate::bucket::across;
-use support::bucket::*;
+use crate::bucket::model_reads::{Read, check, reads};
 use support::common::*;
 use support::model::{Sequence, check_random};
 
@@ -27,24 +26,7 @@ enum Call {
     /// Replaces the item, or only updates its date.
     Replace(usize, i64, bool),
     Remove(usize),
-    Item(usize),
-    Page(u64),
-    Pages(u32, bool),
-    PagesBack(u32),
-    Newest(u32),
-    Items {
-        skip: u64,
-        limit: u64,
-        newest_first: bool,
-    },
-    PagesOfItems(u64, bool),
-    Range {
-        from: i64,
-        until: i64,
-        newest_first: bool,
-    },
-    Counts,
-    Verify,
+    Read(Read),
 }
 
 fn call() -> impl Strategy<Value = (usize, Call)> {
@@ -58,18 +40,7 @@ fn call() -> impl Strategy<Value = (usize, Call)> {
         2 => (item(), second()).prop_map(|(item, second)| Call::AppendAgain(item, second)),
         4 => (item(), second(), any::<bool>()).prop_map(|(item, second, part)| Call::Replace(item, second, part)),
         8 => item().prop_map(Call::Remove),
-        1 => item().prop_map(Call::Item),
-        1 => (1..8_u64).prop_map(Call::Page),
-        1 => (1..4_u32, any::<bool>()).prop_map(|(limit, newest_first)| Call::Pages(limit, newest_first)),
-        1 => (1..4_u32).prop_map(Call::PagesBack),
-        1 => (1..12_u32).prop_map(Call::Newest),
-        2 => (0..20_u64, 1..20_u64, any::<bool>())
-            .prop_map(|(skip, limit, newest_first)| Call::Items { skip, limit, newest_first }),
-        1 => (1..7_u64, any::<bool>()).prop_map(|(limit, newest_first)| Call::PagesOfItems(limit, newest_first)),
-        2 => (second(), 0..7_i64, any::<bool>())
-            .prop_map(|(from, until, newest_first)| Call::Range { from, until, newest_first }),
-        1 => Just(Call::Counts),
-        1 => Just(Call::Verify),
+        12 => reads(6).prop_map(Call::Read),
     ];
     (0..2_usize, call)
 }
@@ -81,14 +52,6 @@ struct History(Vec<(String, Vec<Trade>)>);
 impl History {
     fn items(&self) -> Vec<Trade> {
         self.0.iter().flat_map(|(_, items)| items.clone()).collect()
-    }
-
-    fn in_order(&self, newest_first: bool) -> Vec<Trade> {
-        let mut items = self.items();
-        if newest_first {
-            items.reverse();
-        }
-        items
     }
 
     /// The item of this rank, or one that never existed.
@@ -284,7 +247,7 @@ impl Model<'_> {
                 assert_eq!(removed.found, self.histories[of].remove(n));
                 assert!(!trades.remove_item(&key, n).await.unwrap().found);
             }
-            read => return self.read(of, read).await,
+            Call::Read(read) => return check(trades, key, &self.histories[of].0, read).await,
         }
         match is_of_both {
             true => self.compare().await,
@@ -295,120 +258,6 @@ impl Model<'_> {
     async fn compare(&mut self) {
         for (key, history) in self.keys.into_iter().zip(&mut self.histories) {
             history.compare(self.db, key, self.policy).await;
-        }
-    }
-
-    async fn read(&mut self, of: usize, call: Call) {
-        let (trades, key, history) = (self.trades, self.keys[of], &mut self.histories[of]);
-        match call {
-            Call::Item(rank) => {
-                let n = history.pick(rank);
-                assert_eq!(trades.item(&key, n).await.unwrap(), history.item(n).cloned());
-            }
-            Call::Page(number) => {
-                let page = trades.page(&key, number).await.unwrap();
-                let expected = history.0.get(usize::try_from(number).unwrap() - 1);
-                assert_eq!(page.map(|page| (page.id, page.items)).as_ref(), expected);
-                let total = history.0.len() as u64;
-                if number <= total {
-                    let page = trades.page(&key, number).of(total).await.unwrap();
-                    assert_eq!(page.map(|page| (page.id, page.items)).as_ref(), expected);
-                }
-            }
-            Call::Pages(limit, newest_first) => {
-                let (mut walked, mut token) = (Vec::new(), None);
-                loop {
-                    let mut pages = trades.pages(&key).limit(limit).after(token);
-                    if newest_first {
-                        pages = pages.newest_first();
-                    }
-                    let slice = pages.await.unwrap();
-                    walked.extend(slice.pages.into_iter().map(|page| (page.id, page.items)));
-                    token = slice.next;
-                    if token.is_none() {
-                        break;
-                    }
-                }
-                let mut expected = history.0.clone();
-                if newest_first {
-                    expected.reverse();
-                }
-                assert_eq!(walked, expected);
-            }
-            Call::PagesBack(limit) => {
-                let mut slice = trades.pages(&key).newest_first().limit(1).await.unwrap();
-                let mut walked: Vec<Trade> = slice.pages.drain(..).flat_map(|page| page.items).collect();
-                let mut token = slice.next;
-                while let Some(place) = token {
-                    let slice = trades.pages(&key).before(place).limit(limit).await.unwrap();
-                    let mut items: Vec<Trade> = slice.pages.into_iter().flat_map(|page| page.items).collect();
-                    items.append(&mut walked);
-                    walked = items;
-                    token = slice.previous;
-                }
-                assert_eq!(walked, history.items());
-            }
-            Call::Newest(count) => {
-                let mut expected = history.in_order(true);
-                expected.truncate(count as usize);
-                assert_eq!(trades.newest(&key, count).await.unwrap(), expected);
-            }
-            Call::Items {
-                skip,
-                limit,
-                newest_first,
-            } => {
-                let items = trades.items(&key).skip(skip).limit(limit);
-                let items = if newest_first { items.newest_first() } else { items };
-                let read: Vec<Trade> = collected(items.stream()).await;
-                let (skip, limit) = (usize::try_from(skip).unwrap(), usize::try_from(limit).unwrap());
-                let expected = history.in_order(newest_first).into_iter().skip(skip).take(limit);
-                assert_eq!(read, expected.collect::<Vec<_>>());
-            }
-            Call::PagesOfItems(limit, newest_first) => {
-                let (mut read, mut token) = (Vec::new(), None);
-                loop {
-                    let items = trades.items(&key).limit(limit).after(token);
-                    let items = if newest_first { items.newest_first() } else { items };
-                    let slice = items.page().await.unwrap();
-                    read.extend(slice.items);
-                    token = slice.next;
-                    if token.is_none() {
-                        break;
-                    }
-                }
-                assert_eq!(read, history.in_order(newest_first));
-            }
-            Call::Range {
-                from,
-                until,
-                newest_first,
-            } => {
-                let (from, until) = (at(SECOND + from), at(SECOND + until));
-                let items = trades.items(&key).from(from).until(until);
-                let items = if newest_first { items.newest_first() } else { items };
-                let read: mongo_patterns::Result<Vec<Trade>> = items.stream().try_collect().await;
-                if from >= until {
-                    assert_eq!(read.unwrap_err().kind(), ErrorKind::InvalidArgument);
-                    return;
-                }
-                let mut expected = history.in_order(newest_first);
-                expected.retain(|item| (from..until).contains(&item.date));
-                assert_eq!(read.unwrap(), expected);
-                across::compare(trades, key, from..until, &expected).await;
-            }
-            Call::Counts => {
-                let counts = trades.counts(&key).await.unwrap();
-                let (items, pages) = (history.items().len() as u64, history.0.len() as u64);
-                assert_eq!((counts.items, counts.pages), (items, pages));
-                assert_eq!(trades.count_pages(&key).await.unwrap(), pages);
-            }
-            _ => {
-                let findings = collected(trades.verify().key(&key).stream()).await;
-                assert_eq!(findings, []);
-                let repaired = collected(trades.repair().key(&key).stream()).await;
-                assert!(repaired.is_empty(), "{repaired:?}");
-            }
         }
     }
 }

@@ -11,12 +11,8 @@ use support::common::*;
 /// 35 trades on four pages.
 async fn four_pages(db: &TestDatabase) -> Trades {
     let trades = trades(db).await;
-    for n in 0..35 {
-        trades.append(&123, &spread(n)).await.unwrap();
-        if n % 10 == 0 {
-            trades.append(&12, &spread(1000 + n)).await.unwrap();
-            trades.append(&1234, &spread(2000 + n)).await.unwrap();
-        }
+    for (key, items) in [(123, 0..35), (12, 1000..1004), (1234, 2000..2004)] {
+        trades.append_many(&key, &trades_of(items)).await.unwrap();
     }
     db.recorder().clear();
     trades
@@ -28,7 +24,7 @@ fn firsts(slice: &PageSlice<u32, Trade>) -> Vec<i64> {
 }
 
 #[tokio::test]
-async fn pages_are_numbered_from_one() {
+async fn pages_are_numbered_from_one_and_read_from_the_nearer_end() {
     testkit::run(async |db| {
         let trades = four_pages(db).await;
         for number in 1..=4 {
@@ -44,18 +40,11 @@ async fn pages_are_numbered_from_one() {
         assert_eq!(trades.page(&99, 1).await.unwrap(), None);
         assert_eq!(db.recorder().names(), vec!["find"; 8]);
         for number in [0, u64::MAX] {
-            let error = trades.page(&123, number).await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+            assert_refused(trades.page(&123, number).await, ErrorKind::InvalidArgument);
         }
         assert_eq!(db.recorder().round_trips(), 8, "and nothing was sent");
-    })
-    .await;
-}
 
-#[tokio::test]
-async fn a_page_of_a_known_number_is_read_from_the_nearer_end() {
-    testkit::run(async |db| {
-        let trades = four_pages(db).await;
+        // Of a known number of pages, it is read from the nearer end.
         let find = |order: i32, skip: i64| (order, (skip > 0).then_some(skip));
         let reads = [find(1, 0), find(1, 1), find(-1, 1), find(-1, 0)];
         for (number, read) in (1..=4).zip(reads) {
@@ -68,42 +57,14 @@ async fn a_page_of_a_known_number_is_read_from_the_nearer_end() {
         }
         // The number is out of date: two pages fewer, and one page more.
         let fourth = trades.page(&123, 4).await.unwrap();
-        assert_eq!(trades.page(&123, 4).of(2).await.unwrap(), fourth);
-        assert_eq!(trades.page(&123, 5).of(4).await.unwrap(), None);
-        assert_eq!(trades.page(&123, 3).of(3).await.unwrap(), fourth);
-        assert_eq!(trades.page(&123, 9).of(9).await.unwrap(), fourth);
-        for number in [0, u64::MAX] {
-            let error = trades.page(&123, number).of(u64::MAX).await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        for (number, of, expected) in [(4, 2, &fourth), (5, 4, &None), (3, 3, &fourth), (9, 9, &fourth)] {
+            assert_eq!(
+                trades.page(&123, number).of(of).await.unwrap(),
+                *expected,
+                "{number} of {of}"
+            );
         }
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_cursor_reads_forwards_and_backwards() {
-    testkit::run(async |db| {
-        let trades = four_pages(db).await;
-        let mut seen = Vec::new();
-        let mut slice = trades.pages(&123).await.unwrap();
-        assert_eq!(slice.previous, None);
-        while let Some(next) = slice.next.clone() {
-            seen.extend(firsts(&slice));
-            slice = trades.pages(&123).after(next).await.unwrap();
-        }
-        assert_eq!(seen, [0, 10, 20, 30]);
-        assert!(slice.pages.is_empty() && slice.previous.is_none());
-
-        let last = trades.pages(&123).newest_first().await.unwrap();
-        assert_eq!(firsts(&last), [30]);
-        let mut seen = Vec::new();
-        let mut token = last.next;
-        while let Some(place) = token {
-            let slice = trades.pages(&123).before(place).await.unwrap();
-            seen.extend(firsts(&slice));
-            token = slice.previous;
-        }
-        assert_eq!(seen, [20, 10, 0]);
+        assert_refused(trades.page(&123, 0).of(u64::MAX).await, ErrorKind::InvalidArgument);
     })
     .await;
 }
@@ -136,8 +97,14 @@ async fn a_slice_has_tokens_in_both_directions_and_orders() {
         assert_eq!(slice.pages[0].items[0].n, 30, "items stay in the order of arrival");
         assert_eq!(db.recorder().names(), vec!["find"; 5]);
 
-        let error = trades.pages(&123).limit(0).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        // The pages end exactly at the limit, so the next slice is empty.
+        let last = trades.pages(&123).limit(4).await.unwrap();
+        let none = trades.pages(&123).after(last.next.unwrap()).await.unwrap();
+        assert_eq!(
+            (none.pages, last.previous, none.previous, none.next),
+            (vec![], None, None, None)
+        );
+        assert_refused(trades.pages(&123).limit(0).await, ErrorKind::InvalidArgument);
     })
     .await;
 }
@@ -146,9 +113,9 @@ async fn a_slice_has_tokens_in_both_directions_and_orders() {
 async fn a_cursor_page_examines_one_document_at_any_position() {
     testkit::run(async |db| {
         let trades = trades(db).await;
-        let buckets = (0..1_000).map(|n| full_bucket(SECOND + n));
+        let buckets = (0..200).map(|n| full_bucket(SECOND + n));
         plain(db).insert_many(buckets).await.unwrap();
-        let far: PageToken = format!("{}", SECOND + 900).parse().unwrap();
+        let far: PageToken = format!("{}", SECOND + 180).parse().unwrap();
         let near: PageToken = format!("{SECOND}").parse().unwrap();
         for token in [near, far] {
             trades.pages(&123).after(token.clone()).await.unwrap();
@@ -163,12 +130,12 @@ async fn a_cursor_page_examines_one_document_at_any_position() {
             let bounds = format!("(\"123_{tail}\", \"123_\"]");
             assert_eq!(examined.bounds.get_array("_id").unwrap(), &[Bson::String(bounds)]);
         }
-        trades.page(&123, 901).await.unwrap().unwrap();
+        trades.page(&123, 181).await.unwrap().unwrap();
         let examined = explain_last(db).await;
-        assert_eq!((examined.keys, examined.documents), (901, 1), "{examined:?}");
-        trades.page(&123, 901).of(1_000).await.unwrap().unwrap();
+        assert_eq!((examined.keys, examined.documents), (181, 1), "{examined:?}");
+        trades.page(&123, 181).of(200).await.unwrap().unwrap();
         let examined = explain_last(db).await;
-        assert_eq!((examined.keys, examined.documents), (100, 1), "{examined:?}");
+        assert_eq!((examined.keys, examined.documents), (20, 1), "{examined:?}");
     })
     .await;
 }
@@ -177,7 +144,7 @@ async fn a_cursor_page_examines_one_document_at_any_position() {
 async fn the_newest_items_are_returned_in_one_round_trip() {
     testkit::run(async |db| {
         let trades = four_pages(db).await;
-        for wanted in [1_u32, 4, 5, 6, 10, 15, 16, 25, 35, 36, 1000] {
+        for wanted in [1_u32, 5, 6, 15, 16, 35, 36] {
             db.recorder().clear();
             let newest = trades.newest(&123, wanted).await.unwrap();
             let expected: Vec<Trade> = (0..35).rev().take(wanted as usize).map(spread).collect();
@@ -194,43 +161,28 @@ async fn the_newest_items_are_returned_in_one_round_trip() {
             }
         }
         assert_eq!(trades.newest(&99, 5).await.unwrap(), []);
-        let error = trades.newest(&123, 0).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-    })
-    .await;
-}
+        assert_refused(trades.newest(&123, 0).await, ErrorKind::InvalidArgument);
 
-/// Buckets of other programs that are half full, or empty.
-#[tokio::test]
-async fn the_newest_items_are_read_from_pages_that_are_not_full() {
-    testkit::run(async |db| {
-        let trades = builder(db).build().unwrap();
+        // Buckets of other programs that are half full, or empty.
         let buckets = (0..20_i64).map(|n| {
-            let items: Vec<Bson> = (0..n % 3)
-                .map(|i| doc! { "n": n * 10 + i, "date": at(SECOND) }.into())
-                .collect();
+            let items = (0..n % 3).map(|i| doc! { "n": n * 10 + i, "date": at(SECOND) }.into());
+            let items: Vec<Bson> = items.collect();
             let count = i32::try_from(items.len()).unwrap();
-            doc! { "_id": format!("123_{}", SECOND + n), "customerId": 123, "count": count, "history": items }
+            doc! { "_id": format!("124_{}", SECOND + n), "customerId": 124, "count": count, "history": items }
         });
+        plain(db).drop_indexes().await.unwrap();
         plain(db).insert_many(buckets).await.unwrap();
-        let newest = trades.newest(&123, 9).await.unwrap();
+        let newest = trades.newest(&124, 9).await.unwrap();
         assert_eq!(numbers(&newest), [190, 171, 170, 160, 141, 140, 130, 111, 110]);
-        assert_eq!(trades.newest(&123, 100).await.unwrap().len(), 19);
+        assert_eq!(trades.newest(&124, 100).await.unwrap().len(), 19);
     })
     .await;
 }
 
-/// The largest values of the arguments are valid.
 #[tokio::test]
-async fn the_largest_limits_and_numbers_are_right() {
+async fn the_largest_numbers_of_pages_are_right() {
     testkit::run(async |db| {
         let trades = four_pages(db).await;
-        let largest = i32::MAX as u32;
-        for limit in [largest, largest + 1] {
-            let newest = trades.pages(&123).newest_first().limit(limit).await.unwrap();
-            assert_eq!((newest.pages.len(), newest.next), (4, None), "{limit}");
-            assert_eq!(trades.newest(&123, limit).await.unwrap().len(), 35, "{limit}");
-        }
         let largest = i64::MAX as u64;
         for number in [largest - 1, largest, largest + 1, u64::MAX - 1, u64::MAX] {
             db.recorder().clear();
@@ -248,12 +200,6 @@ async fn the_largest_limits_and_numbers_are_right() {
                 let skip = sent.command.get_i64("skip").unwrap();
                 assert!(skip.checked_add(1).is_some(), "{number}");
             }
-        }
-        for limit in [largest, largest + 1] {
-            let slice = trades.items(&123).limit(limit).page().await.unwrap();
-            assert!(slice.items.len() == 35 && slice.next.is_none(), "{limit}");
-            let skipped = trades.items(&123).newest_first().skip(limit).limit(limit);
-            assert_eq!(skipped.page().await.unwrap().items, [], "{limit}");
         }
     })
     .await;

@@ -1,14 +1,18 @@
-//! Repairs of damaged buckets, which lose no item.
+//! Repairs of damaged buckets, which lose no item. Keys of another type than the repository's are corrected by hand, and never
+//! merged.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use mongo_patterns::Key;
 use mongo_patterns::bucket::{BucketRepository, Problem, Repaired, Unrepaired};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
-use mongodb::bson::{Bson, Document, doc};
+use mongodb::bson::oid::ObjectId;
+use mongodb::bson::{Bson, Document, Uuid, doc, serialize_to_bson};
 
 use support::bucket::damage::*;
 use support::bucket::*;
 use support::common::*;
+use support::model::Dice;
 
 async fn repair(named: &Named) -> Vec<Repaired> {
     confirm_settings(named.ensure_indexes()).await;
@@ -17,17 +21,10 @@ async fn repair(named: &Named) -> Vec<Repaired> {
 
 /// The ids of the stored buckets and the numbers of their trades.
 async fn stored(db: &TestDatabase) -> Vec<(String, Vec<i64>)> {
-    let numbers = |bucket: &Document| {
-        let history = bucket.get_array("history").unwrap().iter();
-        history
-            .map(|trade| trade.as_document().unwrap().get_i64("n").unwrap())
-            .collect()
-    };
-    all(&plain(db))
-        .await
-        .iter()
-        .map(|bucket| (bucket.get_str("_id").unwrap().to_owned(), numbers(bucket)))
-        .collect()
+    let number = |trade: &Bson| trade.as_document().unwrap().get_i64("n").unwrap();
+    let numbers = |bucket: &Document| bucket.get_array("history").unwrap().iter().map(number).collect();
+    let row = |bucket: &Document| (bucket.get_str("_id").unwrap().to_owned(), numbers(bucket));
+    all(&plain(db)).await.iter().map(row).collect()
 }
 
 #[tokio::test]
@@ -63,13 +60,8 @@ async fn of_duplicate_items_one_is_kept_and_different_ones_are_not_repaired() {
 async fn hand_written_ids_are_encoded_and_keys_stay_separate() {
     testkit::run(async |db| {
         let named = named(db).build().unwrap();
-        let planted = [
-            bucket("a_3", 0..2),
-            bucket("a_3", 2..3),
-            bucket("a", 3..4),
-            bucket("a%", 5..6),
-        ];
-        plant(db, planted.clone()).await;
+        let planted = [("a_3", 0..2), ("a_3", 2..3), ("a", 3..4), ("a%", 5..6)];
+        plant(db, planted.map(|(key, trades)| bucket(key, trades))).await;
         confirm_settings(named.ensure_indexes()).await;
         let only = collected(named.repair().key("a").stream()).await;
         assert_eq!(only, []);
@@ -122,18 +114,6 @@ async fn items_that_are_null_or_have_no_time_are_not_repaired() {
         }
     })
     .await;
-}
-
-/// xorshift64
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 % bound as u64).unwrap()
-    }
 }
 
 /// The buckets of a key, damaged in several ways, and their trades.
@@ -267,11 +247,7 @@ fn tangled(dice: &mut Dice, key_is_text: bool) -> Vec<Document> {
 
 async fn both<K: mongo_patterns::Key>(repository: &BucketRepository<K, Trade>) -> [Vec<Repaired>; 2] {
     let in_order = |mut keys: Vec<Repaired>| {
-        keys.sort_by_cached_key(|repaired| {
-            mongodb::bson::serialize_to_bson(&repaired.findings)
-                .unwrap()
-                .to_string()
-        });
+        keys.sort_by_cached_key(|repaired| serialize_to_bson(&repaired.findings).unwrap().to_string());
         keys
     };
     confirm_settings(repository.ensure_indexes()).await;
@@ -304,6 +280,68 @@ async fn a_dry_run_and_the_repair_name_each_key_once_and_agree() {
             let different: BTreeSet<&String> = keys.iter().collect();
             assert_eq!(keys.len(), different.len(), "round {round}: {documents:#?}");
         }
+    })
+    .await;
+}
+
+fn repository<K: Key>(db: &TestDatabase) -> BucketRepository<K, Trade> {
+    untimed::<K, Trade>(db).time_field("date").page_size(3).build().unwrap()
+}
+
+/// Stores two open buckets with the text of a key in their `_id`s, one with the key and one with a key of another type.
+async fn two_types(db: &TestDatabase, key: &Bson, text: &str, other: &Bson) -> Vec<Document> {
+    let of = |key: &Bson, second, trades| with(bucket_at(text, second, trades), "customerId", key.clone());
+    plant(db, [of(key, SECOND, 0..2), of(other, SECOND + 5, 5..6)]).await;
+    all(&plain(db)).await
+}
+
+async fn refuses_to_merge<K: Key>(db: &TestDatabase, key: Bson, text: &str, other: Bson) {
+    let shown = format!("{key} and {other}");
+    let buckets = repository::<K>(db);
+    let before = two_types(db, &key, text, &other).await;
+    confirm_settings(buckets.ensure_indexes()).await;
+    let found = collected(buckets.verify().stream()).await;
+    let wrong: Vec<_> = found.iter().filter(|found| found.problem == Problem::KeyType).collect();
+    assert_eq!(wrong.len(), 1, "{shown}: {found:?}");
+    assert_eq!(wrong[0].document_id, before[1].get("_id").unwrap().clone(), "{shown}");
+    assert!(wrong[0].problem.to_string().contains("by hand"), "{shown}");
+
+    let planned: Vec<Repaired> = collected(buckets.repair().dry_run().stream()).await;
+    let repaired: Vec<Repaired> = collected(buckets.repair().stream()).await;
+    assert_eq!(planned, repaired, "{shown}");
+    assert_eq!(repaired.len(), 1, "{shown}: {repaired:?}");
+    assert_eq!(repaired[0].unrepaired, Some(Unrepaired::AmbiguousKey), "{shown}");
+    assert_eq!((repaired[0].written, repaired[0].deleted), (0, 0), "{shown}");
+    assert_eq!(all(&plain(db)).await, before, "{shown}: nothing is merged");
+
+    // Corrected by hand, it is a bucket of the key. The index would refuse the second open one.
+    plain(db).drop_indexes().await.unwrap();
+    let correct = doc! { "$set": { "customerId": &key } };
+    let second = doc! { "_id": before[1].get("_id") };
+    plain(db).update_one(second, correct).await.unwrap();
+    let repaired: Vec<Repaired> = collected(buckets.repair().stream()).await;
+    assert!(
+        repaired.iter().all(|one| one.unrepaired.is_none()),
+        "{shown}: {repaired:?}"
+    );
+    let found = collected(buckets.verify().stream()).await;
+    assert_eq!(found, [], "{shown}");
+    let items = |bucket: &Document| bucket.get_array("history").unwrap().len();
+    let number: usize = all(&plain(db)).await.iter().map(items).sum();
+    assert_eq!(number, 3, "{shown}");
+}
+
+#[tokio::test]
+async fn a_key_of_another_type_with_the_same_text_is_not_merged() {
+    testkit::run(async |db| {
+        refuses_to_merge::<u32>(db, 123.into(), "123", "123".into()).await;
+        refuses_to_merge::<i64>(db, (-5_i64).into(), "-5", "-5".into()).await;
+        let id = ObjectId::new();
+        refuses_to_merge::<ObjectId>(db, id.into(), &id.to_hex(), id.to_hex().into()).await;
+        let id = Uuid::new();
+        refuses_to_merge::<Uuid>(db, id.into(), &id.to_string(), id.to_string().into()).await;
+        refuses_to_merge::<String>(db, "123".into(), "123", 123.into()).await;
+        refuses_to_merge::<String>(db, "123".into(), "123", 123.5.into()).await;
     })
     .await;
 }

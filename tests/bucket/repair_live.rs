@@ -7,7 +7,7 @@ use futures::TryStreamExt;
 use mongo_patterns::bucket::Repaired;
 use mongo_patterns_testkit as testkit;
 use mongodb::Collection;
-use mongodb::bson::{Bson, Document, Regex, cstr, doc};
+use mongodb::bson::{Document, Regex, cstr, doc};
 
 use support::bucket::damage::*;
 use support::bucket::*;
@@ -27,61 +27,6 @@ async fn numbers_of(named: &Named, keys: &[String]) -> Vec<i64> {
     found.sort_unstable();
     assert!(found.is_sorted_by(|a, b| a < b), "a trade is stored twice: {found:?}");
     found
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "slow: cargo xtask ci"]
-async fn writers_lose_nothing_while_their_keys_are_repaired() {
-    testkit::run(async |db| {
-        let named = named(db).build().unwrap();
-        // A separate client, because all connections of the writers' client can wait for the transaction.
-        let mender = named_in(plain(db)).build().unwrap();
-        let keys: Vec<String> = (0..4).map(|key| format!("k{key}")).collect();
-        let mut expected = Vec::new();
-        for round in 0..2_i64 {
-            plain(db).drop().await.unwrap();
-            expected.clear();
-            named.ensure_indexes().await.unwrap();
-            for (index, key) in (0..).zip(&keys) {
-                let first = index * 1000;
-                let planted = [
-                    bucket(key, first..first + 7),
-                    with(bucket(key, first + 10..first + 13), "count", 4 + index),
-                    bucket_at(key, 852_076_800 + round, first + 20..first + 24),
-                    with(bucket(key, first + 30..first + 32), "count", Bson::Null),
-                ];
-                plain(db).insert_many(planted).await.unwrap();
-                expected.extend([0..7, 10..13, 20..24, 30..32].into_iter().flatten().map(|n| first + n));
-            }
-            let writing = Arc::new(AtomicU32::new(10));
-            let writers: Vec<_> = (0..10)
-                .map(|writer| {
-                    let (named, keys, writing) = (named.clone(), keys.clone(), Arc::clone(&writing));
-                    tokio::spawn(async move {
-                        let numbers = (1 + writer) * 10_000..(1 + writer) * 10_000 + 40;
-                        for n in numbers.clone() {
-                            let key = &keys[usize::try_from(n).unwrap() % keys.len()];
-                            named.append(key, &spread(n)).await.unwrap();
-                        }
-                        writing.fetch_sub(1, Ordering::Relaxed);
-                        numbers
-                    })
-                })
-                .collect();
-            let mut mended = 0;
-            while writing.load(Ordering::Relaxed) > 0 || mended < keys.len() {
-                mended += repair(&mender).await.len();
-            }
-            for writer in writers {
-                expected.extend(writer.await.unwrap());
-            }
-            expected.sort_unstable();
-            repair(&named).await;
-            assert_eq!(numbers_of(&named, &keys).await, expected);
-            assert_eq!(problems(&findings(&named).await), []);
-        }
-    })
-    .await;
 }
 
 /// Runs the manual's `updateOne` with an unescaped key. Returns whether it was acknowledged.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use mongo_patterns::ErrorKind;
+use mongo_patterns::bucket::action::ReadTotals;
 use mongo_patterns::bucket::{TimeUnit, Totals, Window};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, DateTime, Document, doc};
@@ -73,20 +74,22 @@ async fn check_all(db: &TestDatabase, orders: &Orders, items: &[Document]) {
             (time(20), time(90)),
             (None, time(50)),
             (time(60), None),
+            (time(-10), time(-5)),
             (time(900), None),
         ] {
-            let mut totals = orders.totals(&1);
-            if let Some(from) = range.0 {
-                totals = totals.from(from);
-            }
-            if let Some(until) = range.1 {
-                totals = totals.until(until);
-            }
+            let of_range = || {
+                let totals = orders.totals(&1);
+                let totals = range.0.into_iter().fold(totals, ReadTotals::from);
+                range.1.into_iter().fold(totals, ReadTotals::until)
+            };
             db.recorder().clear();
-            let totals = totals.by(unit).await.unwrap();
+            let totals = of_range().by(unit).await.unwrap();
             assert_eq!(db.recorder().names(), ["aggregate"], "{unit:?}");
             let expected: Vec<Document> = items.iter().filter(|item| is_within(item, range)).cloned().collect();
             check_periods(&totals, &expected, unit);
+            db.recorder().clear();
+            check_totals(&of_range().await.unwrap(), &expected);
+            assert_eq!(db.recorder().names(), ["aggregate"]);
         }
     }
 }
@@ -176,21 +179,24 @@ async fn items_without_a_time_belong_to_no_period() {
 }
 
 #[tokio::test]
-async fn what_totals_by_time_need_is_checked() {
+async fn what_totals_need_is_checked() {
     testkit::run(async |db| {
-        for builder in [plain_builder(db), plain_builder(db).sum("qty")] {
-            let orders = builder.build().unwrap();
-            db.recorder().clear();
-            let refused = orders.totals(&1).by(TimeUnit::Day).await.unwrap_err();
-            assert_eq!(
-                (refused.kind(), refused.operation()),
-                (ErrorKind::Configuration, Some("totals"))
-            );
-            assert!(db.recorder().names().is_empty());
+        let (without, timeless) = (plain_builder(db), plain_builder(db).sum("qty"));
+        let [without, timeless, orders] = [without, timeless, figured(db)].map(|builder| builder.build().unwrap());
+        for refused in [
+            without.totals(&1).await.map(drop),
+            without.totals(&1).by(TimeUnit::Day).await.map(drop),
+            without.rebuild_figures().await.map(drop),
+            timeless.totals(&1).from(at(SECOND)).await.map(drop),
+            timeless.totals(&1).by(TimeUnit::Day).await.map(drop),
+        ] {
+            assert_refused(refused, ErrorKind::Configuration);
         }
+        let empty = || orders.totals(&1).from(at(5)).until(at(5));
+        assert_refused(empty().await, ErrorKind::InvalidArgument);
+        assert_refused(empty().by(TimeUnit::Day).await, ErrorKind::InvalidArgument);
+        assert_eq!(db.recorder().names(), Vec::<String>::new());
         let orders = prepared(db, figured(db)).await;
-        let empty = orders.totals(&1).from(at(5)).until(at(5)).by(TimeUnit::Day).await;
-        assert_eq!(empty.unwrap_err().kind(), ErrorKind::InvalidArgument);
         assert_eq!(orders.totals(&1).by(TimeUnit::Day).await.unwrap(), []);
     })
     .await;

@@ -3,6 +3,7 @@
 use futures::future::join_all;
 use mongo_patterns::ErrorKind;
 use mongo_patterns::bucket::Problem;
+use mongo_patterns_core::Progress;
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, doc};
 
@@ -143,6 +144,26 @@ async fn items_that_are_null_or_have_no_time_are_found() {
         let timeless = ("a_1698335223", Problem::ItemTimeMissing { items: 2 });
         assert_eq!(problems(&findings(&dated).await), [null, timeless]);
         assert_eq!(problems(&findings(&undated).await), [null]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn verify_and_repair_report_their_progress() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        plain(db)
+            .insert_many((0..30).map(|n| full_bucket(SECOND + n)))
+            .await
+            .unwrap();
+        let (mut verified, mut repaired) = (Progress::default(), Progress::default());
+        let findings = trades.verify().on_progress(|seen| verified = seen).stream();
+        assert_eq!(collected(findings).await, []);
+        let keys = trades.repair().dry_run().on_progress(|seen| repaired = seen).stream();
+        assert_eq!(collected(keys).await, []);
+        for seen in [verified, repaired] {
+            assert_eq!((seen.done, seen.total), (30, 30));
+        }
     })
     .await;
 }

@@ -9,6 +9,7 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, DateTime, Document, deserialize_from_bson, doc};
 use proptest::prelude::*;
 
+use crate::bucket::model_reads::{Read, check, reads};
 use crate::bucket::windows::violations_of;
 use support::bucket::*;
 use support::common::*;
@@ -34,13 +35,8 @@ enum Call {
     RemoveBefore(i64, bool),
     /// Another program changes the time of an item, and may remove the window of its bucket. Then the key is repaired.
     Damage(usize, i64, bool),
-    Pages(u32, bool),
-    Newest(u32),
-    Items(u64, u64, bool),
-    PagesOfItems(u64, bool),
-    Range(i64, i64, bool),
     Totals(i64, i64),
-    Verify,
+    Read(Read),
 }
 
 fn call() -> impl Strategy<Value = (usize, Call)> {
@@ -56,13 +52,8 @@ fn call() -> impl Strategy<Value = (usize, Call)> {
         8 => item().prop_map(Call::Remove),
         1 => (second(), any::<bool>()).prop_map(|(second, exact)| Call::RemoveBefore(second, exact)),
         1 => (item(), second(), any::<bool>()).prop_map(|(item, second, unset)| Call::Damage(item, second, unset)),
-        1 => (1..4_u32, any::<bool>()).prop_map(|(limit, newest_first)| Call::Pages(limit, newest_first)),
-        1 => (1..20_u32).prop_map(Call::Newest),
-        2 => (0..20_u64, 1..20_u64, any::<bool>()).prop_map(|(skip, limit, newest)| Call::Items(skip, limit, newest)),
-        1 => (1..7_u64, any::<bool>()).prop_map(|(limit, newest_first)| Call::PagesOfItems(limit, newest_first)),
-        3 => (second(), 1..20_i64, any::<bool>()).prop_map(|(from, length, newest)| Call::Range(from, length, newest)),
         2 => (second(), 1..20_i64).prop_map(|(from, length)| Call::Totals(from, length)),
-        1 => Just(Call::Verify),
+        10 => reads(38).prop_map(Call::Read),
     ];
     (0..2_usize, call)
 }
@@ -241,88 +232,6 @@ impl Model<'_> {
                 let repaired = collected(trades.repair().key(&key).stream()).await;
                 assert!(repaired.iter().all(|key| key.unrepaired.is_none()), "{repaired:?}");
             }
-            read => return self.read(of, read).await,
-        }
-        self.compare().await;
-    }
-
-    fn pick(&self, of: usize, rank: usize) -> Option<&Trade> {
-        let items = &self.items[of];
-        items.get(rank.checked_rem(items.len())?)
-    }
-
-    async fn read(&self, of: usize, call: Call) {
-        let (trades, key, pages) = (self.trades, self.keys[of], self.pages(of).await);
-        let in_order = |newest_first: bool| -> Vec<Trade> {
-            let mut items: Vec<Trade> = pages.iter().flat_map(|(_, items)| items.clone()).collect();
-            if newest_first {
-                items.reverse();
-            }
-            items
-        };
-        match call {
-            Call::Pages(limit, newest_first) => {
-                let (mut walked, mut token) = (Vec::new(), None);
-                loop {
-                    let found = trades.pages(&key).limit(limit).after(token);
-                    let found = if newest_first { found.newest_first() } else { found };
-                    let slice = found.await.unwrap();
-                    walked.extend(slice.pages.into_iter().map(|page| (page.id, page.items)));
-                    token = slice.next;
-                    if token.is_none() {
-                        break;
-                    }
-                }
-                if newest_first {
-                    walked.reverse();
-                }
-                assert_eq!(walked, pages);
-                for (number, expected) in (1..).zip(&pages) {
-                    let page = trades.page(&key, number).of(pages.len() as u64).await.unwrap().unwrap();
-                    assert_eq!((page.id, page.items), *expected);
-                }
-                let counts = trades.counts(&key).await.unwrap();
-                assert_eq!(
-                    (counts.pages, counts.items),
-                    (pages.len() as u64, in_order(false).len() as u64)
-                );
-            }
-            Call::Newest(count) => {
-                let mut expected = in_order(true);
-                expected.truncate(count as usize);
-                assert_eq!(trades.newest(&key, count).await.unwrap(), expected);
-            }
-            Call::Items(skip, limit, newest_first) => {
-                let items = trades.items(&key).skip(skip).limit(limit);
-                let items = if newest_first { items.newest_first() } else { items };
-                let read: Vec<Trade> = collected(items.stream()).await;
-                let (skip, limit) = (usize::try_from(skip).unwrap(), usize::try_from(limit).unwrap());
-                let expected = in_order(newest_first).into_iter().skip(skip).take(limit);
-                assert_eq!(read, expected.collect::<Vec<_>>());
-            }
-            Call::PagesOfItems(limit, newest_first) => {
-                let (mut read, mut token) = (Vec::new(), None);
-                loop {
-                    let items = trades.items(&key).limit(limit).after(token);
-                    let items = if newest_first { items.newest_first() } else { items };
-                    let slice = items.page().await.unwrap();
-                    read.extend(slice.items);
-                    token = slice.next;
-                    if token.is_none() {
-                        break;
-                    }
-                }
-                assert_eq!(read, in_order(newest_first));
-            }
-            Call::Range(from, length, newest_first) => {
-                let (from, until) = (at(SECOND + from), at(SECOND + from + length));
-                let items = trades.items(&key).from(from).until(until);
-                let items = if newest_first { items.newest_first() } else { items };
-                let read: Vec<Trade> = collected(items.stream()).await;
-                let mut expected = in_order(newest_first);
-                expected.retain(|item| (from..until).contains(&item.date));
-                assert_eq!(read, expected);
-            }
             Call::Totals(from, length) => {
                 let (from, until) = (at(SECOND + from), at(SECOND + from + length));
                 let totals = trades.totals(&key).from(from).until(until).await.unwrap();
@@ -330,14 +239,16 @@ impl Model<'_> {
                 assert_eq!(totals.items, within().count() as u64);
                 let sum: i64 = within().map(|item| item.n).sum();
                 assert_eq!(totals.sum("n").cloned(), (totals.items > 0).then_some(Bson::Int64(sum)));
+                return;
             }
-            _ => {
-                let findings = collected(trades.verify().key(&key).stream()).await;
-                assert_eq!(findings, []);
-                let repaired = collected(trades.repair().key(&key).stream()).await;
-                assert!(repaired.is_empty(), "{repaired:?}");
-            }
+            Call::Read(read) => return check(trades, key, &self.pages(of).await, read).await,
         }
+        self.compare().await;
+    }
+
+    fn pick(&self, of: usize, rank: usize) -> Option<&Trade> {
+        let items = &self.items[of];
+        items.get(rank.checked_rem(items.len())?)
     }
 }
 

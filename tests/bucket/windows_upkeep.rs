@@ -85,12 +85,8 @@ async fn damaged_windows_are_found_and_repaired() {
         ];
         for (damage, expected) in damages {
             plain(db).delete_many(doc! {}).await.unwrap();
-            let buckets = [
-                bucket_of(0, &[0, 1, 2]),
-                bucket_of(0, &[9]),
-                bucket_of(1, &[3, 4]),
-                bucket_of(2, &[5]),
-            ];
+            let buckets = [(0, &[0, 1, 2][..]), (0, &[9]), (1, &[3, 4]), (2, &[5])];
+            let buckets = buckets.map(|(hour, seconds)| bucket_of(hour, seconds));
             plain(db).insert_many(buckets).await.unwrap();
             assert_eq!(problems(&trades).await, []);
             let first = doc! { "_id": "123_1698332400" };
@@ -110,19 +106,10 @@ async fn damaged_windows_are_found_and_repaired() {
         plain(db).delete_many(doc! {}).await.unwrap();
         let mut foreign = bucket_of(0, &[20, 21]);
         foreign.remove("window");
-        plain(db)
-            .insert_many([bucket_of(0, &[9]), foreign, bucket_of(1, &[3])])
-            .await
-            .unwrap();
-        let found = problems(&trades).await;
-        assert_eq!(
-            found,
-            [
-                Problem::NotFull { items: 1 },
-                Problem::Window,
-                Problem::SeveralOpen { open: 2 },
-            ]
-        );
+        let buckets = [bucket_of(0, &[9]), foreign, bucket_of(1, &[3])];
+        plain(db).insert_many(buckets).await.unwrap();
+        let (not_full, several) = (Problem::NotFull { items: 1 }, Problem::SeveralOpen { open: 2 });
+        assert_eq!(problems(&trades).await, [not_full, Problem::Window, several]);
         let repaired = collected(trades.repair().stream()).await;
         assert_eq!(repaired[0].written, 1);
         check(db).await;
@@ -158,8 +145,7 @@ async fn an_open_bucket_of_another_window_is_reported() {
         let mut foreign = bucket_of(5, &[9]);
         foreign.insert("window", at(HOUR));
         plain(db).insert_one(&foreign).await.unwrap();
-        let error = trades.append(&123, &in_hour(1, 0, 1)).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+        assert_refused(trades.append(&123, &in_hour(1, 0, 1)).await, ErrorKind::Corrupt);
         assert_eq!(all(&plain(db)).await, [foreign]);
         let repaired = collected(trades.repair().key(&123).stream()).await;
         assert_eq!(repaired.len(), 1);
@@ -193,12 +179,8 @@ async fn a_migration_writes_what_appends_write() {
             documents.push(doc! { "_id": n, "customerId": i32::try_from(n % 3).unwrap(), "date": at(HOUR + second) });
         }
         fill(db, &documents).await;
-        let builder = || {
-            histories::<u32>(db)
-                .page_size(3)
-                .window(Window::every(std::time::Duration::from_secs(1800)))
-        };
-        let trades = builder().build().unwrap();
+        let window = Window::every(std::time::Duration::from_secs(1800));
+        let trades = histories::<u32>(db).page_size(3).window(window).build().unwrap();
         let migrated = trades.migrate_from_flat(&flat(db)).keep_ids().await.unwrap();
         assert_eq!((migrated.keys, migrated.items), (3, 80));
         let found = collected(trades.verify().stream()).await;
@@ -231,8 +213,7 @@ async fn pages_of_windows_get_another_size() {
         large.migrate_page_size_from(3).await.unwrap();
         assert_eq!(violations_of(&all(&plain(db)).await, 4, 3600), Vec::<String>::new());
         assert_eq!(problems(&large).await, []);
-        let refused = small.append(&1, &in_hour(60, 0, 60)).await.unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::IndexMissing);
+        assert_refused(small.append(&1, &in_hour(60, 0, 60)).await, ErrorKind::IndexMissing);
         small.migrate_page_size_from(4).await.unwrap();
         check(db).await;
         assert_eq!(problems(&small).await, []);

@@ -5,6 +5,7 @@ use mongo_patterns::{ErrorKind, Result};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
+use support::common::assert_refused;
 use support::embedded::*;
 use support::explain::{documents_examined, explained, has_stage};
 
@@ -19,25 +20,26 @@ fn with_phones(id: impl Into<Bson>, phones: impl Into<Bson>) -> Document {
 /// Two addresses with the same two phones, and one without.
 fn joe() -> Document {
     let phones = vec![phone("a"), phone("b")];
-    patron(
-        "joe",
-        [
-            with_phones("home", phones.clone()),
-            with_phones("work", phones),
-            address("bare"),
-        ],
-    )
+    let [home, work] = ["home", "work"].map(|id| with_phones(id, phones.clone()));
+    patron("joe", [home, work, address("bare")])
 }
 
 /// Calls a phone of an address of joe.
 async fn call(patrons: &Patrons, child: impl Into<Bson>, number: impl Into<Bson>) -> Result<bool> {
-    let (child, number) = (child.into(), number.into());
-    let update = doc! { "$inc": { "calls": 1 } };
-    let updated = patrons
-        .update_grandchild("joe", child, "phones", ("number", number), update)
-        .await?;
-    Ok(updated.modified)
+    let (child, number, update) = (child.into(), number.into(), doc! { "$inc": { "calls": 1 } });
+    let updated = patrons.update_grandchild("joe", child, "phones", ("number", number), update);
+    Ok(updated.await?.modified)
 }
+
+/// Updates an element, which is named by its parent, child, list, field and id.
+async fn change(patrons: &Patrons, element: [&str; 5], update: &Document) -> Result<bool> {
+    let [parent, child, list, field, id] = element;
+    let updated = patrons.update_grandchild(parent, child, list, (field, id), update.clone());
+    Ok(updated.await?.modified)
+}
+
+/// A phone that each test has.
+const PHONE: [&str; 5] = ["joe", "home", "phones", "number", "a"];
 
 async fn replant(db: &TestDatabase, children: impl IntoIterator<Item = Document>) {
     stored(db).delete_many(doc! {}).await.unwrap();
@@ -53,8 +55,7 @@ async fn every_operator_changes_one_element_by_one_command() {
             "$unset": { "none": "" }, "$max": { "last": 3 }, "$currentDate": { "seen": true },
         };
         let patrons = patrons(db);
-        let updated = patrons.update_grandchild("joe", "work", "phones", ("number", "b"), update).await;
-        assert!(updated.unwrap().modified);
+        assert!(change(&patrons, ["joe", "work", "phones", "number", "b"], &update).await.unwrap());
         assert_eq!(db.recorder().names(), ["update"]);
         let commands = db.recorder().commands();
         let statement = commands[0].essence();
@@ -89,32 +90,28 @@ async fn every_operator_changes_one_element_by_one_command() {
 /// An array filter alone reports an absent element as it reports one that has the values already.
 #[tokio::test]
 async fn a_missing_element_differs_from_an_unchanged_one_and_from_a_missing_child() {
+    use ErrorKind::{ChildNotFound, GrandchildNotFound, NotFound};
     testkit::run(async |db| {
         let patrons = patrons(db);
         plant(db, &joe()).await;
         let same = doc! { "$set": { "calls": 1 } };
-        let updated = patrons
-            .update_grandchild("joe", "home", "phones", ("number", "a"), same.clone())
-            .await;
-        assert!(!updated.unwrap().modified);
-        db.recorder().clear();
-        for (parent, child, list, number, kind) in [
-            ("jack", "home", "phones", "a", ErrorKind::NotFound),
-            ("joe", "club", "phones", "a", ErrorKind::ChildNotFound),
-            ("joe", "home", "phones", "c", ErrorKind::GrandchildNotFound),
-            ("joe", "home", "fax", "a", ErrorKind::GrandchildNotFound),
-            ("joe", "home", "phones.calls", "a", ErrorKind::GrandchildNotFound),
-            ("joe", "bare", "phones", "a", ErrorKind::GrandchildNotFound),
-            ("joe", "bare", "street", "a", ErrorKind::GrandchildNotFound),
+        assert!(!change(&patrons, PHONE, &same).await.unwrap());
+        for (parent, child, list, id, kind) in [
+            ("jack", "home", "phones", "a", NotFound),
+            ("joe", "club", "phones", "a", ChildNotFound),
+            ("joe", "home", "phones", "c", GrandchildNotFound),
+            ("joe", "home", "fax", "a", GrandchildNotFound),
+            ("joe", "home", "phones.calls", "a", GrandchildNotFound),
+            ("joe", "bare", "phones", "a", GrandchildNotFound),
+            ("joe", "bare", "street", "a", GrandchildNotFound),
         ] {
-            let updated = patrons
-                .update_grandchild(parent, child, list, ("number", number), same.clone())
-                .await;
-            let error = updated.unwrap_err();
-            assert_eq!(error.kind(), kind, "{parent} {child} {list} {number}: {error}");
+            db.recorder().clear();
+            let error = change(&patrons, [parent, child, list, "number", id], &same)
+                .await
+                .unwrap_err();
+            assert_eq!(error.kind(), kind, "{parent} {child} {list} {id}: {error}");
             assert!(!error.is_outcome_unknown() && !error.is_contention() && !error.is_invalid_input());
             assert_eq!(db.recorder().names(), ["update", "find"]);
-            db.recorder().clear();
         }
         assert_eq!(patrons.get("joe").await.unwrap(), Some(joe()));
         let set = doc! { "$set": { "addresses": Bson::Null } };
@@ -130,14 +127,9 @@ async fn invalid_arguments_are_refused_before_a_command_is_sent() {
         let patrons = patrons(db);
         plant(db, &joe()).await;
         let valid = doc! { "$set": { "calls": 2 } };
-        let mut refused = Vec::new();
-        for list in ["", "$", "a.$[]", "$[x]", "a..b", "$phones", "phones\0", "id", "id.x"] {
-            refused.push((list, "number", valid.clone()));
-        }
-        for field in ["", "$gt", "a.b", "number\0", "0"] {
-            refused.push(("phones", field, valid.clone()));
-        }
-        for update in [
+        let lists = ["", "$", "a.$[]", "$[x]", "a..b", "$phones", "phones\0", "id", "id.x"];
+        let fields = ["", "$gt", "a.b", "number\0", "0"];
+        let updates = [
             doc! {},
             doc! { "calls": 2 },
             doc! { "$set": { "number": "secret" } },
@@ -145,35 +137,24 @@ async fn invalid_arguments_are_refused_before_a_command_is_sent() {
             doc! { "$set": { "$[element].calls": 2 } },
             doc! { "$rename": { "calls": "secret" } },
             doc! { "$set": { "calls": 2 }, "$inc": { "calls": 1 } },
-        ] {
-            refused.push(("phones", "number", update));
-        }
-        for (list, field, update) in refused {
-            let updated = patrons
-                .update_grandchild("joe", "home", list, (field, "a"), update.clone())
-                .await;
-            let error = updated.unwrap_err();
-            assert_eq!(
-                error.kind(),
-                ErrorKind::InvalidArgument,
-                "{list} {field} {update}: {error}"
+        ];
+        let lists = lists.map(|list| (list, "number", valid.clone()));
+        let fields = fields.map(|field| ("phones", field, valid.clone()));
+        let updates = updates.map(|update| ("phones", "number", update));
+        for (list, field, update) in lists.into_iter().chain(fields).chain(updates) {
+            let refused = change(&patrons, ["joe", "home", list, field, "a"], &update).await;
+            let error = assert_refused(refused, ErrorKind::InvalidArgument);
+            assert!(
+                !format!("{error} {error:?}").contains("secret"),
+                "{list} {field} {update}: {error:?}"
             );
-            assert!(!format!("{error} {error:?}").contains("secret"), "{error:?}");
         }
         let pipeline = vec![doc! { "$set": { "calls": 2 } }];
-        let updated = patrons
-            .update_grandchild("joe", "home", "phones", ("number", "a"), pipeline)
-            .await;
-        assert_eq!(updated.unwrap_err().kind(), ErrorKind::InvalidArgument);
+        let updated = patrons.update_grandchild("joe", "home", "phones", ("number", "a"), pipeline);
+        assert_refused(updated.await, ErrorKind::InvalidArgument);
         for id in [Bson::Null, Bson::Array(vec![]), Bson::MaxKey] {
-            assert_eq!(
-                call(&patrons, "home", id.clone()).await.unwrap_err().kind(),
-                ErrorKind::InvalidItemId
-            );
-            assert_eq!(
-                call(&patrons, id, "a").await.unwrap_err().kind(),
-                ErrorKind::InvalidItemId
-            );
+            assert_refused(call(&patrons, "home", id.clone()).await, ErrorKind::InvalidItemId);
+            assert_refused(call(&patrons, id, "a").await, ErrorKind::InvalidItemId);
         }
         assert_eq!(db.recorder().round_trips(), 0);
         assert_eq!(patrons.get("joe").await.unwrap(), Some(joe()));
@@ -183,18 +164,13 @@ async fn invalid_arguments_are_refused_before_a_command_is_sent() {
 
 #[tokio::test]
 async fn an_id_that_looks_like_an_operator_matches_nothing_else() {
+    use ErrorKind::{ChildNotFound, GrandchildNotFound};
     testkit::run(async |db| {
         let patrons = patrons(db);
         plant(db, &joe()).await;
         for hostile in [doc! { "$gt": "" }, doc! { "$exists": true }, doc! { "$ne": 1 }] {
-            assert_eq!(
-                call(&patrons, "home", hostile.clone()).await.unwrap_err().kind(),
-                ErrorKind::GrandchildNotFound
-            );
-            assert_eq!(
-                call(&patrons, hostile, "a").await.unwrap_err().kind(),
-                ErrorKind::ChildNotFound
-            );
+            assert_refused(call(&patrons, "home", hostile.clone()).await, GrandchildNotFound);
+            assert_refused(call(&patrons, hostile, "a").await, ChildNotFound);
         }
         assert_eq!(patrons.get("joe").await.unwrap(), Some(joe()));
 
@@ -228,18 +204,10 @@ async fn an_id_that_looks_like_an_operator_matches_nothing_else() {
 async fn elements_with_one_id_are_all_updated_and_other_elements_stay() {
     testkit::run(async |db| {
         let patrons = patrons(db);
-        let mixed = vec![
-            phone("b").into(),
-            Bson::Null,
-            5.into(),
-            phone("a").into(),
-            phone("a").into(),
-        ];
-        replant(
-            db,
-            [with_phones("work", mixed.clone()), with_phones("home", mixed.clone())],
-        )
-        .await;
+        let [a, b]: [Bson; 2] = ["a", "b"].map(|number| phone(number).into());
+        let mixed = vec![b, Bson::Null, 5.into(), a.clone(), a];
+        let children = ["work", "home"].map(|id| with_phones(id, mixed.clone()));
+        replant(db, children).await;
         assert!(call(&patrons, "home", "a").await.unwrap());
         let called = Bson::from(doc! { "number": "a", "calls": 2 });
         let mut expected = mixed.clone();
@@ -252,18 +220,17 @@ async fn elements_with_one_id_are_all_updated_and_other_elements_stay() {
             doc! { "id": 1, "a": { "rooms": [{ "lamps": [{ "n": 1 }, { "n": 2 }] }, { "lamps": [{ "n": 2 }] }] } };
         replant(db, [deep]).await;
         let lit = doc! { "$set": { "lit": true } };
-        let updated = patrons
-            .update_grandchild("joe", 1, "a.rooms.0.lamps", ("n", 2), lit.clone())
-            .await;
-        assert!(updated.unwrap().modified);
+        let light = async |list: &str| patrons.update_grandchild("joe", 1, list, ("n", 2), lit.clone()).await;
+        assert!(light("a.rooms.0.lamps").await.unwrap().modified);
         let lamps = doc! { "rooms": [{ "lamps": [{ "n": 1 }, { "n": 2, "lit": true }] }, { "lamps": [{ "n": 2 }] }] };
         let expected = doc! { "id": 1, "a": lamps };
         assert_eq!(patrons.child("joe", 1).await.unwrap().as_ref(), Some(&expected));
-        let error = patrons
-            .update_grandchild("joe", 1, "a.rooms.lamps", ("n", 2), lit)
-            .await
-            .unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        assert_refused(
+            patrons
+                .update_grandchild("joe", 1, "a.rooms.lamps", ("n", 2), lit)
+                .await,
+            ErrorKind::InvalidArgument,
+        );
         assert_eq!(patrons.child("joe", 1).await.unwrap(), Some(expected));
     })
     .await;
@@ -279,11 +246,7 @@ async fn an_update_that_does_not_suit_the_stored_element_changes_nothing() {
             doc! { "$set": { "calls.secret": 1 } },
             doc! { "$inc": { "kind": 1 }, "$mul": { "calls.x": 2 } },
         ] {
-            let updated = patrons
-                .update_grandchild("joe", "home", "phones", ("number", "a"), update.clone())
-                .await;
-            let error = updated.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{update}: {error}");
+            let error = assert_refused(change(&patrons, PHONE, &update).await, ErrorKind::InvalidArgument);
             assert!(!format!("{error} {error:?}").contains("secret"), "{error:?}");
         }
         assert_eq!(patrons.get("joe").await.unwrap(), Some(joe()));

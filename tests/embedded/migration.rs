@@ -10,7 +10,7 @@ use mongodb::bson::{Bson, Document, doc};
 
 use support::common::{all, pause};
 use support::embedded::migration::*;
-use support::embedded::{Patrons, stored};
+use support::embedded::{Patrons, array, stored};
 
 /// Children that keep their `_id`.
 pub fn patrons(db: &TestDatabase) -> Patrons {
@@ -25,27 +25,16 @@ pub fn patrons(db: &TestDatabase) -> Patrons {
 async fn fill(db: &TestDatabase, patrons: i32) -> Vec<Document> {
     let (mut expected, mut documents) = (Vec::new(), Vec::new());
     for patron in 0..patrons {
-        let embedded: Vec<Document> = (0..if patron % 20 == 7 { 0 } else { patron % 5 + 1 })
-            .map(|n| {
-                let document = referring(patron + n * 1_000_000, patron);
-                documents.push(document.clone());
-                let mut child = document;
-                child.remove("patron_id");
-                child
-            })
-            .collect();
+        let number = if patron % 20 == 7 { 0 } else { patron % 5 + 1 };
+        let mut embedded: Vec<Document> = (0..number).map(|n| referring(patron + n * 1_000_000, patron)).collect();
+        documents.extend(embedded.clone());
+        embedded.iter_mut().for_each(|child| drop(child.remove("patron_id")));
         expected.push(doc! { "_id": patron, "name": "Joe", "addresses": embedded });
     }
-    let bare: Vec<Document> = (0..patrons)
-        .map(|patron| doc! { "_id": patron, "name": "Joe" })
-        .collect();
-    for some in bare.chunks(10_000) {
-        stored(db).insert_many(some).await.unwrap();
-    }
+    let bare = (0..patrons).map(|patron| doc! { "_id": patron, "name": "Joe" });
+    stored(db).insert_many(bare).await.unwrap();
     fastrand::shuffle(&mut documents);
-    for some in documents.chunks(10_000) {
-        addresses(db).insert_many(some).await.unwrap();
-    }
+    addresses(db).insert_many(documents).await.unwrap();
     index_reference(db).await;
     expected
 }
@@ -66,12 +55,9 @@ fn orphaned() -> Vec<Document> {
 
 async fn orphans(db: &TestDatabase) -> Vec<Finding> {
     let source = db.collection::<Document>("address");
-    let mut orphans: Vec<Finding> = patrons(db)
-        .orphans(&source, "patron_id")
-        .stream()
-        .try_collect()
-        .await
-        .unwrap();
+    let patrons = patrons(db);
+    let orphans = patrons.orphans(&source, "patron_id").stream();
+    let mut orphans: Vec<Finding> = orphans.try_collect().await.unwrap();
     orphans.sort_by_key(|orphan| -orphan.document_id.as_i32().unwrap());
     orphans
 }
@@ -88,8 +74,8 @@ async fn six_thousand_addresses_are_migrated_there_and_back() {
         let expected = fill(db, 2100).await;
         let children = expected
             .iter()
-            .map(|patron| patron.get_array("addresses").unwrap().len())
-            .sum::<usize>() as u64;
+            .map(|patron| patron.get_array("addresses").unwrap().len());
+        let children = children.sum::<usize>() as u64;
         assert!(children >= 5900, "{children}");
         let orphaned = orphaned();
         addresses(db).insert_many(&orphaned).await.unwrap();
@@ -100,28 +86,18 @@ async fn six_thousand_addresses_are_migrated_there_and_back() {
         let names = db.recorder().names();
         let number = |name: &str| names.iter().filter(|sent| *sent == name).count();
         // The settings, which are stored, and the ids.
-        assert_eq!(
-            (number("listIndexes"), number("find"), number("update")),
-            (1, 2, 1),
-            "{names:?}"
-        );
+        let set_up = ["listIndexes", "find", "update"].map(number);
+        assert_eq!(set_up, [1, 2, 1], "{names:?}");
         // Two checks, a chunk for each 1000 patrons, and two counts; the ids are read 1000 in each round trip.
         assert_eq!(number("aggregate"), 2 + 3 + 2, "{names:?}");
         assert!((2..=3).contains(&number("getMore")), "{names:?}");
         assert_eq!(names.len(), 1 + 2 + 1 + 7 + number("getMore"), "{names:?}");
-        assert!(
-            all(&stored(db)).await == expected,
-            "each parent has its children in order, or an empty array"
-        );
-        assert_eq!(
-            addresses(db).count_documents(doc! {}).await.unwrap(),
-            children + migrated.orphans
-        );
-        let listed = orphans(db).await;
-        let listed: Vec<(Bson, Option<Bson>)> = listed
-            .into_iter()
-            .map(|orphan| (orphan.document_id, orphan.related_id))
-            .collect();
+        // Each parent has its children in order, or an empty array.
+        assert!(all(&stored(db)).await == expected);
+        let left = addresses(db).count_documents(doc! {}).await.unwrap();
+        assert_eq!(left, children + migrated.orphans);
+        let listed = orphans(db).await.into_iter();
+        let listed: Vec<_> = listed.map(|orphan| (orphan.document_id, orphan.related_id)).collect();
         let id_and_reference =
             |document: &Document| (document.get("_id").unwrap().clone(), document.get("patron_id").cloned());
         assert_eq!(listed, orphaned.iter().map(id_and_reference).collect::<Vec<_>>());
@@ -134,22 +110,16 @@ async fn six_thousand_addresses_are_migrated_there_and_back() {
 
         let back = db.collection::<Document>("back");
         let returned = patrons(db).migrate_to_references(&back, "patron_id").await.unwrap();
-        assert_eq!(
-            (returned.parents, returned.children, returned.orphans),
-            (2100, children, 0)
-        );
+        let numbers = (returned.parents, returned.children, returned.orphans);
+        assert_eq!(numbers, (2100, children, 0));
         addresses(db).delete_many(doc! { "_id": { "$lt": 0 } }).await.unwrap();
         let back = db.plain_collection::<Document>("back");
         assert!(
             all(&back).await == all(&addresses(db)).await,
             "every document is unchanged"
         );
-        assert!(
-            back.list_index_names()
-                .await
-                .unwrap()
-                .contains(&"patron_id_1".to_owned())
-        );
+        let indexes = back.list_index_names().await.unwrap();
+        assert!(indexes.contains(&"patron_id_1".to_owned()), "{indexes:?}");
         // The references are a valid source for another migration.
         let update = doc! { "$unset": { "addresses": "" } };
         stored(db).update_many(doc! {}, update).await.unwrap();
@@ -165,18 +135,14 @@ async fn children_are_sorted_by_a_field() {
     testkit::run(async |db| {
         fill(db, 10).await;
         let source = db.collection::<Document>("address");
-        patrons(db)
-            .migrate_from_references(&source, "patron_id")
-            .sort_by("n")
-            .await
-            .unwrap();
-        let patron = stored(db).find_one(doc! { "_id": 4 }).await.unwrap().unwrap();
-        let ids: Vec<i32> = patron
-            .get_array("addresses")
-            .unwrap()
+        let patrons = patrons(db);
+        let migration = patrons.migrate_from_references(&source, "patron_id");
+        migration.sort_by("n").await.unwrap();
+        let children = array(db, 4).await;
+        let ids = children
             .iter()
-            .map(|child| child.as_document().unwrap().get_i32("_id").unwrap())
-            .collect();
+            .map(|child| child.as_document().unwrap().get_i32("_id").unwrap());
+        let ids: Vec<i32> = ids.collect();
         assert_eq!(ids, [4_000_004, 3_000_004, 2_000_004, 1_000_004, 4]);
     })
     .await;
@@ -188,28 +154,19 @@ async fn a_migration_killed_on_the_server_is_finished_by_the_next() {
     testkit::run(async |db| {
         let expected = fill(db, 300).await;
         let begun = async {
-            while stored(db)
-                .find_one(doc! { "addresses.0": { "$exists": true } })
-                .await
-                .unwrap()
-                .is_none()
-            {
+            let begun = || doc! { "addresses.0": { "$exists": true } };
+            while stored(db).find_one(begun()).await.unwrap().is_none() {
                 pause().await;
             }
-            let commands = db.recorder().commands();
-            let sessions: Vec<Bson> = commands
-                .iter()
-                .filter_map(|sent| sent.command.get("lsid").cloned())
-                .collect();
+            let commands = db.recorder().commands().into_iter();
+            let sessions: Vec<Bson> = commands.filter_map(|sent| sent.command.get("lsid").cloned()).collect();
             let admin = db.plain_client().database("admin");
             admin.run_command(doc! { "killSessions": sessions }).await.unwrap();
         };
         // The kill may come too late.
         let source = db.collection::<Document>("address");
-        let patrons_in_chunks = patrons(db);
-        let first = patrons_in_chunks
-            .migrate_from_references(&source, "patron_id")
-            .chunk(100);
+        let in_chunks = patrons(db);
+        let first = in_chunks.migrate_from_references(&source, "patron_id").chunk(100);
         let (_ended, ()) = futures::join!(first.into_future(), begun);
         // So some are reset, to have unfinished parents in any case.
         let odd = doc! { "$expr": { "$eq": [{ "$mod": ["$_id", 2] }, 1] } };
@@ -273,8 +230,7 @@ async fn a_concurrently_added_child_is_kept_and_its_parent_named() {
         });
         fault.end();
         assert_eq!(migrated.unwrap_err().kind(), ErrorKind::CountMismatch);
-        let patron = stored(db).find_one(doc! { "_id": 4 }).await.unwrap().unwrap();
-        assert_eq!(patron.get_array("addresses").unwrap(), &[doc! { "_id": "new" }.into()]);
+        assert_eq!(array(db, 4).await, [doc! { "_id": "new" }.into()]);
         let error = migrate(db).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TargetNotEmpty);
         assert_eq!(error.document_id(), Some(&4.into()));
@@ -313,21 +269,11 @@ async fn hostile_ids_and_fields_are_migrated_literally() {
         let migrated = migrate(db).await.unwrap();
         assert_eq!((migrated.parents, migrated.children, migrated.orphans), (5, 10, 0));
         for (n, parent) in parents.iter().enumerate() {
-            let stored = stored(db)
-                .find_one(doc! { "_id": { "$eq": parent } })
-                .await
-                .unwrap()
-                .unwrap();
-            let expected: Vec<Bson> = documents[2 * n..2 * n + 2]
-                .iter()
-                .map(|document| {
-                    let mut child = document.clone();
-                    child.remove("patron_id");
-                    child.into()
-                })
-                .collect();
+            let found = stored(db).find_one(doc! { "_id": { "$eq": parent } }).await.unwrap();
+            let mut expected = documents[2 * n..2 * n + 2].to_vec();
+            expected.iter_mut().for_each(|child| drop(child.remove("patron_id")));
             let expected = doc! { "_id": parent, "name": "secret", "a.b": 1, "addresses": expected };
-            assert_eq!(stored, expected);
+            assert_eq!(found, Some(expected));
         }
         let back = db.collection::<Document>("back");
         for _ in 0..2 {
@@ -336,6 +282,41 @@ async fn hostile_ids_and_fields_are_migrated_literally() {
             assert_eq!(all(&db.plain_collection("back")).await, all(&addresses(db)).await);
         }
         assert_eq!(migrate(db).await.unwrap(), migrated);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn children_of_more_than_8_mib_are_migrated_there_and_back_and_compared() {
+    testkit::run(async |db| {
+        // One patron has a single address of 9 MB, and the other several.
+        for (patron, children, bytes) in [(0, 1, 9_000_000), (1, 5, 1_900_000)] {
+            let new = doc! { "_id": patron, "name": "Joe" };
+            stored(db).insert_one(new).await.unwrap();
+            for n in 0..children {
+                let mut address = referring(patron * 10 + n, patron);
+                address.insert("street", "x".repeat(bytes));
+                addresses(db).insert_one(address).await.unwrap();
+            }
+        }
+        index_reference(db).await;
+        let before: Vec<Document> = all(&addresses(db)).await;
+        let source = db.collection::<Document>("address");
+        for _ in 0..2 {
+            let patrons = patrons(db);
+            patrons.migrate_from_references(&source, "patron_id").await.unwrap();
+        }
+        let embedded = all(&stored(db)).await;
+        let number = |patron: &Document| patron.get_array("addresses").unwrap().len();
+        assert_eq!(embedded.iter().map(number).collect::<Vec<_>>(), [1, 5]);
+
+        let target = db.collection::<Document>("moved");
+        for _ in 0..2 {
+            let patrons = patrons(db);
+            patrons.migrate_to_references(&target, "patron_id").await.unwrap();
+        }
+        let moved = all(&db.plain_collection::<Document>("moved")).await;
+        assert!(moved == before, "{} of {}", moved.len(), before.len());
     })
     .await;
 }

@@ -2,10 +2,8 @@
 
 pub(crate) mod calls;
 pub(crate) mod concurrent;
-pub(crate) mod faults;
 pub(crate) mod grandchild;
 pub(crate) mod migration;
-pub(crate) mod migration_large;
 pub(crate) mod migration_refused;
 pub(crate) mod model;
 pub(crate) mod operators;

@@ -8,6 +8,7 @@ use mongo_patterns::{ErrorKind, RetryPolicy};
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
+use support::common::assert_refused;
 use support::embedded::*;
 use support::explain::{documents_examined, explained, has_stage};
 
@@ -120,8 +121,7 @@ async fn in_a_damaged_parent_it_replaces_the_child_that_the_other_calls_find() {
         for full in [vec![nested; 5], many(&two)] {
             stored(db).delete_many(doc! {}).await.unwrap();
             plant(db, &doc! { "_id": "joe", "addresses": &full }).await;
-            let error = patrons.upsert_child("joe", &other(1)).await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::LimitReached, "{error}");
+            assert_refused(patrons.upsert_child("joe", &other(1)).await, ErrorKind::LimitReached);
             assert_eq!(addresses(db, "joe").await, Some(full.into()));
         }
     })

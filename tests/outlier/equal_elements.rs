@@ -8,9 +8,8 @@ use mongodb::bson::spec::BinarySubtype;
 use mongodb::bson::{Binary, Bson, DateTime, Decimal128, Document, JavaScriptCodeWithScope, Regex, Timestamp, doc};
 use proptest::prelude::*;
 use proptest::sample::select;
-use proptest::test_runner::{Config, TestRunner};
-use tokio::runtime::Handle;
 
+use support::model::check_cases;
 use support::outlier::{builder, clear, ready};
 
 type Lists = OutlierRepository<Document, Bson>;
@@ -240,19 +239,9 @@ async fn all_calls_compare_elements_alike() {
     let pairs = (values(), values(), any::<bool>());
     testkit::run(async |db| {
         let lists: Lists = ready(db, builder(db).threshold(2).unique_elements()).await;
-        let runtime = Handle::current();
-        let mut runner = TestRunner::new(Config {
-            cases: 100,
-            failure_persistence: None,
-            ..Config::default()
-        });
-        tokio::task::block_in_place(|| {
-            let ran = runner.run(&pairs, |(a, b, is_twin)| {
-                let b = if is_twin { twin(&a) } else { b };
-                runtime.block_on(check(db, &lists, &a, &b));
-                Ok(())
-            });
-            ran.unwrap_or_else(|failure| panic!("{failure}"));
+        check_cases(100, &pairs, async |(a, b, is_twin)| {
+            let b = if is_twin { twin(&a) } else { b };
+            check(db, &lists, &a, &b).await;
         });
     })
     .await;

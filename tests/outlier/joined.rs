@@ -7,18 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::future::join_all;
-use futures::{FutureExt, poll};
+use futures::poll;
 use mongo_patterns::ErrorKind;
 use mongo_patterns::outlier::Pushed;
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, Document, doc};
 
 use support::outlier::*;
-
-/// Pushes elements concurrently. Returns the results in order.
-async fn push_all(books: &Books, id: i32, users: &[String]) -> Vec<mongo_patterns::Result<Pushed>> {
-    join_all(users.iter().map(|user| books.push(id, user).into_future())).await
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_tasks_on_one_list_share_round_trips() {
@@ -95,95 +90,6 @@ async fn a_single_element_that_waited_takes_the_same_commands() {
     .await;
 }
 
-#[tokio::test]
-async fn a_batch_crosses_the_threshold_and_the_bounds_of_overflow_documents() {
-    testkit::run(async |db| {
-        let books: Books = ready(db, builder(db).threshold(5).max_overflow_elements(10)).await;
-        books.insert(&book(2, 0)).await.unwrap();
-        let all = users(0..90);
-        let mut before = 0;
-        for n in [3, 1, 4, 12, 1, 40, 29] {
-            db.recorder().clear();
-            let results = push_all(&books, 2, &all[before..before + n]).await;
-            for (position, pushed) in (before..).zip(results) {
-                let expected = if position < 5 { Pushed::Inline } else { Pushed::Overflow };
-                assert_eq!(pushed.unwrap(), expected, "{position}");
-            }
-            before += n;
-            let sent = db.recorder().names();
-            assert!(sent.len() <= 8, "{before}: {sent:?}");
-            assert_eq!(stored(db, 2).await, all[..before]);
-            assert_eq!(violations(db, 5, 10).await, Vec::<String>::new());
-        }
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn lists_do_not_share_batches() {
-    testkit::run(async |db| {
-        let books = books(db).await;
-        for id in 0..20 {
-            books.insert(&book(id, 0)).await.unwrap();
-        }
-        db.recorder().clear();
-        let users = users(0..200);
-        let pushes = users.iter().enumerate().map(|(n, user)| {
-            let id = i32::try_from(n % 20).unwrap();
-            books.push(id, user).into_future()
-        });
-        for pushed in join_all(pushes).await {
-            assert_eq!(pushed.unwrap(), Pushed::Inline);
-        }
-        assert!(db.recorder().round_trips() <= 60, "{}", db.recorder().round_trips());
-        for id in 0..20 {
-            let expected: Vec<String> = (0..10).map(|n| format!("user{:02}", n * 20 + id)).collect();
-            assert_eq!(stored(db, id).await, expected);
-        }
-    })
-    .await;
-}
-
-/// Another process locks one of the books in a transaction.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_list_does_not_wait_for_another_one() {
-    testkit::run(async |db| {
-        let books = books(db).await;
-        for id in [1, 2] {
-            books.insert(&book(id, 0)).await.unwrap();
-        }
-        let mut session = db.plain_client().start_session().await.unwrap();
-        session.start_transaction().await.unwrap();
-        let set = doc! { "$set": { "title": "Invisible Cities" } };
-        let locked = sales(db)
-            .update_one(doc! { "_id": 1 }, set)
-            .session(&mut session)
-            .await
-            .unwrap();
-        assert_eq!(locked.modified_count, 1);
-        db.recorder().clear();
-        let waiting: Vec<_> = users(0..3)
-            .into_iter()
-            .map(|user| {
-                let books = books.clone();
-                tokio::spawn(async move { books.push(1, &user).await })
-            })
-            .collect();
-        db.recorder().sent(1).await;
-        for user in users(0..3) {
-            books.push(2, &user).await.unwrap();
-        }
-        assert_eq!(stored(db, 2).await, users(0..3));
-        assert_eq!(stored(db, 1).await, users(0..0));
-        session.commit_transaction().await.unwrap();
-        for pushed in waiting {
-            assert_eq!(pushed.await.unwrap().unwrap(), Pushed::Inline);
-        }
-        assert_eq!(sorted(db, 1).await, users(0..3));
-    })
-    .await;
-}
-
 /// Their texts are equal.
 #[tokio::test]
 async fn ids_with_one_text_are_different_lists() {
@@ -240,49 +146,6 @@ async fn dropped_callers_do_not_affect_others() {
             "an acknowledged element is lost"
         );
         assert_eq!(violations(db, 10, 50).await, Vec::<String>::new());
-    })
-    .await;
-}
-
-/// The second of three calls is dropped while it waits for the first.
-#[tokio::test]
-async fn a_call_that_is_dropped_while_it_waits_has_no_effect() {
-    testkit::run(async |db| {
-        let books = books(db).await;
-        books.insert(&book(2, 0)).await.unwrap();
-        let mut first = books.push(2, "user00").into_future();
-        assert!(poll!(&mut first).is_pending());
-        assert!(books.push(2, "user01").into_future().now_or_never().is_none());
-        let mut third = books.push(2, "user02").into_future();
-        assert!(poll!(&mut third).is_pending());
-        first.await.unwrap();
-        third.await.unwrap();
-        assert_eq!(stored(db, 2).await, ["user00", "user02"]);
-    })
-    .await;
-}
-
-/// The task that writes for a list ends with its runtime. The next push must not wait for it.
-#[tokio::test]
-async fn the_queue_of_a_list_survives_the_end_of_a_runtime() {
-    testkit::run(async |db| {
-        let books = books(db).await;
-        books.insert(&book(2, 0)).await.unwrap();
-        let mut first = books.push(2, "user00").into_future();
-        assert!(poll!(&mut first).is_pending());
-        let mut waiting = books.push(2, "user01").into_future();
-        std::thread::scope(|scope| {
-            let other = || {
-                let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-                runtime.block_on(async { assert!(poll!(&mut waiting).is_pending()) });
-            };
-            scope.spawn(other).join().unwrap();
-        });
-        let error = waiting.await.unwrap_err();
-        assert!(error.is_outcome_unknown(), "{error:?}");
-        first.await.unwrap();
-        books.push(2, "user02").await.unwrap();
-        assert_eq!(stored(db, 2).await, ["user00", "user02"]);
     })
     .await;
 }

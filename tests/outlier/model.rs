@@ -134,10 +134,8 @@ impl Model<'_> {
                 let deleted = books.delete(id).await.unwrap();
                 let stored = self.stored[of].take();
                 assert_eq!(deleted.found, stored.is_some());
-                assert_eq!(
-                    deleted.overflow_documents,
-                    stored.map_or(0, |stored| stored.extras.len() as u64)
-                );
+                let extras = stored.map_or(0, |stored| stored.extras.len() as u64);
+                assert_eq!(deleted.overflow_documents, extras);
             }
             call => match self.stored[of].take() {
                 Some(mut stored) => {
@@ -166,10 +164,8 @@ impl Model<'_> {
         }
         let stored = Stored::laid_out(&users);
         let inserted = inserted.unwrap();
-        assert_eq!(
-            (inserted.inline, inserted.overflow),
-            (stored.inline.len() as u64, stored.overflow())
-        );
+        let inline = stored.inline.len() as u64;
+        assert_eq!((inserted.inline, inserted.overflow), (inline, stored.overflow()));
         self.stored[of] = Some(stored);
     }
 
@@ -237,17 +233,13 @@ impl Model<'_> {
                 assert_eq!(streamed, stored.elements());
             }
             Call::Contains(user) => {
-                assert_eq!(
-                    books.contains(id, &user).await.unwrap(),
-                    stored.elements().contains(&user)
-                );
+                let is_there = stored.elements().contains(&user);
+                assert_eq!(books.contains(id, &user).await.unwrap(), is_there);
             }
             Call::Count => {
                 let counts = books.count(id).await.unwrap();
-                assert_eq!(
-                    (counts.inline, counts.overflow),
-                    (stored.inline.len() as u64, stored.overflow())
-                );
+                let inline = stored.inline.len() as u64;
+                assert_eq!((counts.inline, counts.overflow), (inline, stored.overflow()));
             }
             _ => {
                 let findings: Vec<_> = books.verify().document(id).stream().try_collect().await.unwrap();

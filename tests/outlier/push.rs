@@ -64,25 +64,13 @@ async fn a_push_is_one_round_trip_and_that_to_an_outlier_of_another_process_two(
             expected[opens] = 5;
         }
         assert_eq!(round_trips, expected);
-        assert_eq!(stored(db, 1).await, users(0..40));
-        assert_eq!(violations(db, 5, 10).await, Vec::<String>::new());
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn the_newest_of_many_overflow_documents_is_found_with_one_document_examined() {
-    testkit::run(async |db| {
-        let books: Books = ready(db, builder(db).threshold(5).max_overflow_elements(10)).await;
-        books.insert(&book(1, 200)).await.unwrap();
-        db.recorder().clear();
-        for user in users(200..205) {
+        // The newest of many overflow documents is found with one document examined.
+        for user in users(40..43) {
             books.push(1, &user).await.unwrap();
         }
-        let commands = db.recorder().commands();
-        assert_eq!(commands.len(), 5);
-        let examined = explain(db, &commands[4]).await;
+        let examined = explain(db, &db.recorder().last().unwrap()).await;
         assert_eq!((examined.documents, examined.index.as_str()), (1, "book_id_1_seq_1"));
+        assert_eq!(stored(db, 1).await, users(0..43));
         assert_eq!(violations(db, 5, 10).await, Vec::<String>::new());
     })
     .await;
@@ -177,8 +165,8 @@ async fn a_batch_fills_the_array_and_whole_overflow_documents() {
     testkit::run(async |db| {
         let books = ready(db, builder(db).threshold(5).max_overflow_elements(10)).await;
         let mut id = 0;
-        for before in [0, 3, 5, 12, 15, 18] {
-            for n in [0, 1, 2, 5, 6, 17, 60] {
+        for before in [0, 3, 5, 12, 15] {
+            for n in [0, 2, 6, 60] {
                 id += 1;
                 books.insert(&book(id, before)).await.unwrap();
                 db.recorder().clear();
@@ -212,40 +200,34 @@ async fn hostile_elements_and_ids_are_values() {
         };
         let (things, small) = (ready(db, lists(4, 3)).await, lists(1, 2).build().unwrap());
         let hostile = vec![
-            Bson::Document(doc! { "$each": [1, 2], "a.b": 1 }),
-            Bson::Document(doc! { "$literal": "$title" }),
             Bson::String("$has_extras".into()),
             Bson::String("$$ROOT".into()),
-            Bson::Document(doc! { "a": "$customers_purchased", "b": [{ "c": "$$NOW" }] }),
+            Bson::Document(doc! { "$literal": "$title" }),
             Bson::Array(vec![Bson::Int32(1), Bson::Null]),
             Bson::Null,
             Bson::Document(doc! {}),
             Bson::Int32(7),
         ];
-        for (id, is_batch) in [
-            (Bson::from(doc! { "a": { "gt": 1 } }), false),
-            ("$title".into(), true),
-            (Bson::Int64(1 << 40), false),
-        ] {
-            things.insert(&doc! { "_id": id.clone() }).await.unwrap();
-            if is_batch {
-                things.push_many(id.clone(), &hostile).await.unwrap();
-            } else {
-                for element in &hostile {
-                    things.push(id.clone(), element).await.unwrap();
+        for id in [1, 2] {
+            things.insert(&doc! { "_id": id }).await.unwrap();
+            match id {
+                1 => drop(things.push_many(id, &hostile).await.unwrap()),
+                _ => {
+                    for element in &hostile {
+                        things.push(id, element).await.unwrap();
+                    }
                 }
             }
-            let read = async || things.elements(id.clone()).await.unwrap();
-            assert_eq!(read().await, hostile);
+            assert_eq!(things.elements(id).await.unwrap(), hostile);
             for (moving, inline) in [(&small, 1), (&things, 4)] {
-                assert_eq!(moving.rebalance(id.clone()).await.unwrap().inline, inline);
-                assert_eq!(read().await, hostile);
+                assert_eq!(moving.rebalance(id).await.unwrap().inline, inline);
+                assert_eq!(things.elements(id).await.unwrap(), hostile);
             }
             assert_eq!(findings(&things).await, []);
             for element in &hostile {
-                assert!(things.contains(id.clone(), element).await.unwrap(), "{element}");
-                assert!(things.remove(id.clone(), element).await.unwrap().found, "{element}");
-                assert!(!things.contains(id.clone(), element).await.unwrap(), "{element}");
+                assert!(things.contains(id, element).await.unwrap(), "{element}");
+                assert!(things.remove(id, element).await.unwrap().found, "{element}");
+                assert!(!things.contains(id, element).await.unwrap(), "{element}");
             }
             assert_eq!(things.count(id).await.unwrap().total(), 0);
             clear(db).await;

@@ -1,11 +1,16 @@
-//! Every problem of a list is repaired, and no element is lost.
+//! Every problem of a list is repaired, and no element is lost, also while others write.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use futures::TryStreamExt;
 use mongo_patterns::outlier::{Problem, Repaired, Unrepaired};
-use mongo_patterns_testkit as testkit;
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document};
 
-use support::common::{all, confirm_settings};
+use support::common::all;
+use support::model::Dice;
 use support::outlier::damage::*;
 use support::outlier::*;
 
@@ -25,14 +30,8 @@ async fn orphans_are_left_until_they_are_to_go() {
             (1, Some(Unrepaired::Orphaned))
         );
         assert_eq!(all(&extra_sales(db)).await.len(), 3);
-        let planned: Vec<_> = books
-            .repair()
-            .delete_orphans()
-            .dry_run()
-            .stream()
-            .try_collect()
-            .await
-            .unwrap();
+        let planned = books.repair().delete_orphans().dry_run().stream();
+        let planned: Vec<_> = planned.try_collect().await.unwrap();
         assert_eq!(all(&extra_sales(db)).await.len(), 3);
         let deleted: Vec<_> = books.repair().delete_orphans().stream().try_collect().await.unwrap();
         assert_eq!(deleted, planned);
@@ -67,47 +66,6 @@ async fn fields_of_the_users_own_stay() {
         assert_eq!(stored(db, 2).await, users(0..30));
     })
     .await;
-}
-
-#[tokio::test]
-async fn unique_elements_that_are_there_twice_are_there_once_then() {
-    testkit::run(async |db| {
-        let books: Books = builder(db)
-            .threshold(5)
-            .max_overflow_elements(10)
-            .unique_elements()
-            .build()
-            .unwrap();
-        plant(
-            db,
-            vec![main_of(2, 0..8)],
-            vec![extra(2, 0, 3..12), extra(2, 1, 3..9), naive(2, "naive", 1..20)],
-        )
-        .await;
-        assert!(books.ensure_indexes().await.is_err());
-        confirm_settings(books.ensure_indexes()).await;
-        assert_eq!(repair(&books).await[0].unrepaired, None);
-        assert_eq!(
-            stored(db, 2).await,
-            users(0..20),
-            "those of the manual's form come first"
-        );
-        books.ensure_indexes().await.unwrap();
-        assert_eq!(violations(db, 5, 10).await, Vec::<String>::new());
-    })
-    .await;
-}
-
-/// xorshift64
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 % bound as u64).unwrap()
-    }
 }
 
 /// A book, damaged in several ways that leave the order of its elements.
@@ -177,10 +135,10 @@ async fn many_books_with_random_damage_lose_no_element() {
         let found = findings(&books).await.len();
         db.recorder().clear();
         let repaired = repair(&books).await;
+        let sent = db.recorder().round_trips();
         println!(
-            "{found} findings, {} books repaired in {} round trips",
-            repaired.len(),
-            db.recorder().round_trips()
+            "{found} findings, {} books repaired in {sent} round trips",
+            repaired.len()
         );
         assert!(repaired.len() > 75, "most were damaged");
         assert!(db.recorder().names().contains(&"getMore".to_owned()));
@@ -203,15 +161,8 @@ async fn a_push_to_an_overflow_document_whose_count_is_not_an_integer_stores_onc
     testkit::run(async |db| {
         let books: Books = ready(db, builder(db).threshold(5).max_overflow_elements(10)).await;
         let decimal = Bson::Decimal128("2".parse().unwrap());
-        for count in [
-            decimal,
-            1.5.into(),
-            f64::NAN.into(),
-            "2".into(),
-            Bson::Null,
-            2.0.into(),
-            2_i64.into(),
-        ] {
+        let numbers: [Bson; 5] = [decimal, 1.5.into(), f64::NAN.into(), 2.0.into(), 2_i64.into()];
+        for count in numbers.into_iter().chain(["2".into(), Bson::Null]) {
             let extras = with(extra(2, 0, 5..7), "count", count.clone());
             plant(db, vec![flagged(2, 0..5)], vec![extras]).await;
             books.push(2, &"user07".to_owned()).await.unwrap();
@@ -222,6 +173,101 @@ async fn a_push_to_an_overflow_document_whose_count_is_not_an_integer_stores_onc
             assert_eq!(stored(db, 2).await, expected, "{count}");
             assert_eq!(findings(&books).await, [], "{count}");
         }
+    })
+    .await;
+}
+
+/// Nothing of a deleted book is written again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_book_that_is_deleted_during_a_migration_stays_deleted() {
+    testkit::run(async |db| {
+        // Always out of form for the other.
+        let books: Books = ready(db, builder(db).threshold(8).max_overflow_elements(4)).await;
+        let other = of_another_process(db, 5, 10);
+        let writing = Arc::new(AtomicUsize::new(8));
+        let writers: Vec<_> = (0..8)
+            .map(|writer| {
+                let (books, writing) = (books.clone(), Arc::clone(&writing));
+                tokio::spawn(async move {
+                    for n in 0..5 {
+                        let id = writer * 100 + n;
+                        books.insert(&book(id, 6)).await.unwrap();
+                        for user in users(6..16) {
+                            books.push(id, &user).await.unwrap();
+                        }
+                        assert!(books.delete(id).await.unwrap().found);
+                    }
+                    writing.fetch_sub(1, Ordering::Relaxed);
+                })
+            })
+            .collect();
+        let mut documents = 0;
+        while writing.load(Ordering::Relaxed) > 0 {
+            documents += other.migrate_existing().await.unwrap().documents;
+        }
+        for writer in writers {
+            writer.await.unwrap();
+        }
+        println!("{documents} documents written");
+        assert!(documents > 0);
+        assert_eq!(all(&sales(db)).await, []);
+        assert_eq!(all(&extra_sales(db)).await, []);
+    })
+    .await;
+}
+
+/// Documents in which something is wrong, more than are repaired at a time.
+async fn plant_unflagged(db: &TestDatabase, ids: std::ops::Range<i32>) {
+    let main = ids.clone().map(|id| main_of(id, 0..5)).collect();
+    let extras = ids.map(|id| extra(id, 0, 5..9)).collect();
+    plant(db, main, extras).await;
+}
+
+/// Calls each time for all documents, while the stream is not polled.
+#[tokio::test]
+async fn the_reader_of_verify_and_repair_calls_the_same_repository() {
+    testkit::run(async |db| {
+        let books: Books = ready(db, builder(db).threshold(5).max_overflow_elements(10)).await;
+        let ids = 0..24;
+        let pushed = |id: i32, n: usize| format!("pushed{id}-{n}");
+        let push_all = async |n: usize| {
+            for id in ids.clone() {
+                books.push(id, &pushed(id, n)).await.unwrap();
+            }
+        };
+        plant_unflagged(db, ids.clone()).await;
+        let verify = async {
+            let mut findings = books.verify().stream();
+            let mut found = 0;
+            while findings.try_next().await.unwrap().is_some() {
+                if found < 2 {
+                    push_all(found).await;
+                }
+                found += 1;
+            }
+            assert!(found > 0);
+        };
+        let verified = tokio::time::timeout(Duration::from_secs(60), verify).await;
+        verified.expect("the pushes wait for nothing that the stream holds");
+        plant_unflagged(db, ids.clone()).await;
+        let repair = async {
+            let mut documents = books.repair().stream();
+            let mut repaired = 0;
+            while documents.try_next().await.unwrap().is_some() {
+                if repaired < 2 {
+                    push_all(repaired).await;
+                }
+                repaired += 1;
+            }
+            assert!(repaired > 0);
+        };
+        let repaired = tokio::time::timeout(Duration::from_secs(60), repair).await;
+        repaired.expect("the pushes wait for nothing that the stream holds");
+        for id in ids.clone() {
+            let stored = stored(db, id).await;
+            assert!((0..2).all(|n| stored.contains(&pushed(id, n))), "{id}: {stored:?}");
+        }
+        assert_eq!(findings(&books).await, []);
     })
     .await;
 }

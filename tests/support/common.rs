@@ -349,6 +349,16 @@ pub async fn confirm_settings(ensure: EnsureIndexes<'_>) {
     }
 }
 
+/// Asserts that a call fails with this kind of error. Returns the error.
+#[track_caller]
+pub fn assert_refused<T>(result: Result<T, Error>, kind: ErrorKind) -> Error {
+    let Err(error) = result else {
+        panic!("no error, in place of {kind:?}")
+    };
+    assert_eq!(error.kind(), kind, "{error:?}");
+    error
+}
+
 /// Reads a stream that ends with an error. Returns what came before, and the error.
 pub async fn until_error<T>(mut stream: impl Stream<Item = Result<T, Error>> + Unpin) -> (Vec<T>, Error) {
     let mut read = Vec::new();

@@ -77,3 +77,33 @@ pub async fn check_random<C: Debug>(
     });
     println!("{} operations in {} sequences", done.get(), number.get());
 }
+
+/// Runs a check for random values. A failing one is shrunk.
+pub fn check_cases<V: Debug>(cases: u32, values: &impl Strategy<Value = V>, check: impl AsyncFn(V)) {
+    let runtime = Handle::current();
+    let mut runner = TestRunner::new(Config {
+        cases,
+        failure_persistence: None,
+        max_shrink_iters: 200,
+        ..Config::default()
+    });
+    let ran = tokio::task::block_in_place(|| {
+        runner.run(values, |value| {
+            runtime.block_on(check(value));
+            Ok(())
+        })
+    });
+    ran.unwrap_or_else(|failure| panic!("{failure}"));
+}
+
+/// A pseudo-random sequence, the same in each run: xorshift64.
+pub struct Dice(pub u64);
+
+impl Dice {
+    pub fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 % bound as u64).unwrap()
+    }
+}

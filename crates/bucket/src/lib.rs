@@ -64,15 +64,15 @@
 //!
 //! - When an append returns, its item is stored once, to the collection's write concern. After an error it is not
 //!   stored, unless the [outcome is unknown](mongo_patterns_core::Error::is_outcome_unknown).
-// proof: bucket::concurrency::one_key_in_one_second, bucket::faults::a_connection_that_stays_broken_leaves_the_outcome_unknown
+// proof: bucket::concurrency::one_key_in_one_second, bucket::errors::a_connection_that_stays_broken_leaves_the_outcome_unknown
 //! - A bucket never exceeds the page size, and its count is the number of its items.
 // proof: bucket::concurrency::one_key_spread_over_seconds
 //! - With a [bound of bytes](BucketRepositoryBuilder::max_bucket_bytes), appends and removals leave no bucket that exceeds it,
 //!   but those with one item. Its bytes are those of its items, or the bound if it was closed with fewer.
-// proof: bucket::bytes_writers::concurrent_writers_never_exceed_the_bound, bucket::bytes_model::random_calls
+// proof: bucket::bytes_upkeep::concurrent_writers_never_exceed_the_bound, bucket::bytes_model::random_calls
 //! - A key never has more than one bucket that is not full. A unique index guarantees it. Every append names the index
 //!   in a hint, so that nothing is written where it is missing.
-// proof: bucket::mixed::writers_of_all_kinds_by_item_time, bucket::setup::without_the_index_an_append_is_refused_and_has_no_effect
+// proof: bucket::concurrency::writers_of_all_kinds_by_item_time, bucket::setup::without_the_index_an_append_is_refused_and_has_no_effect
 //! - With [windows](BucketRepositoryBuilder::window) this holds for each window of a key: at most one open bucket, whose
 //!   items are all of the window.
 // proof: bucket::windows_upkeep::concurrent_writers_open_one_bucket_a_window

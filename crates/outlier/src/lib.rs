@@ -77,7 +77,7 @@
 //! - A document with overflow documents has the flag: the command that finds the array full sets it, before there are
 //!   overflow documents. A process that dies then leaves a flag without overflow documents, and never an element that no
 //!   reader sees. A [`delete`](OutlierRepository::delete) of an outlier is atomic.
-// proof: outlier::push::the_flag_is_set_before_there_are_overflow_documents, outlier::killed::a_client_killed_between_any_two_commands_loses_nothing
+// proof: outlier::push::the_flag_is_set_before_there_are_overflow_documents, outlier::faults::a_client_killed_between_any_two_commands_loses_nothing
 //! - Pushes never fill the gaps that removals leave in an outlier, so that no reader finds an element twice or not at all.
 //!   [`rebalance`](OutlierRepository::rebalance) closes gaps, in a transaction.
 // proof: outlier::known::a_push_to_a_known_outlier_does_not_fill_the_gaps_of_removals, outlier::rebalance::gaps_of_removals_are_filled_in_order
