@@ -68,5 +68,11 @@ async fn metrics_are_served_without_user_values() {
         let name = line.split(['{', ' ']).next().unwrap();
         assert!(documented.contains(name), "{line}");
     }
-    assert!(!text.contains("secret") && !text.contains("4711"), "{text}");
+    // Without the values: the digits of a duration can be those of the key.
+    let labels = text.lines().filter_map(|line| line.rsplit_once(' '));
+    let users: Vec<&str> = labels
+        .map(|(labels, _)| labels)
+        .filter(|labels| labels.contains("secret") || labels.contains("4711"))
+        .collect();
+    assert!(users.is_empty(), "{users:?}");
 }
