@@ -109,14 +109,3 @@ async fn many_duplicates_of_one_id_are_counted_and_some_are_named() {
     })
     .await;
 }
-
-/// The commands that a sound collection gets are those without duplicates: nothing is grouped.
-#[tokio::test]
-async fn with_the_index_nothing_is_looked_for() {
-    testkit::run(async |db| {
-        let products = products(db).await;
-        let _: Vec<Finding> = products.verify().stream().try_collect().await.unwrap();
-        assert_eq!(db.recorder().names(), ["find", "aggregate", "aggregate"]);
-    })
-    .await;
-}

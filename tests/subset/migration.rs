@@ -34,17 +34,9 @@ async fn all_reviews_are_migrated_and_each_product_keeps_the_first() {
     testkit::run(async |db| {
         let expected = fill(db, 60).await;
         let products = unmigrated(db);
-        let mut progress = Vec::new();
-        let moved = products
-            .migrate_from_embedded()
-            .chunk(100)
-            .on_progress(|at| progress.push((at.done, at.total)))
-            .await
-            .unwrap();
+        let moved = products.migrate_from_embedded().chunk(100).await.unwrap();
         let children = expected.len() as u64;
         assert_eq!((moved.parents, moved.children, moved.resumed), (40, children, false));
-        assert!(progress.len() > 3, "{progress:?}");
-        assert_eq!(progress.last(), Some(&(children, children)));
         assert_eq!(stored(db).await, expected);
         assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
         assert_eq!(findings(&products).await, []);

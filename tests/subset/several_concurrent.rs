@@ -5,9 +5,8 @@ use mongo_patterns::ErrorKind;
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Document, doc};
 
-use crate::subset::computed_support::{figures, miscounted, rated, rated_products};
+use crate::subset::rated::*;
 use crate::subset::several::stale;
-use crate::subset::several_support::*;
 use support::subset::*;
 
 const PARENTS: u64 = 6;

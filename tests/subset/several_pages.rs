@@ -5,7 +5,7 @@ use mongo_patterns::subset::{ChildPage, ChildToken};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Document, doc};
 
-use crate::subset::several_support::*;
+use crate::subset::rated::*;
 use support::explain::explain_last;
 use support::subset::*;
 
