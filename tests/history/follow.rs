@@ -109,7 +109,7 @@ async fn writes_of_repositories_have_no_second_revision() {
         for id in 1..=3 {
             policies.update(id, push("a")).await.unwrap();
             policies.replace(id, &policy(id)).await.unwrap();
-            policies.restore(id, 2).await.unwrap();
+            policies.restore(id, 3).await.unwrap();
             policies.upsert(&policy(id)).await.unwrap();
         }
         policies.delete(1).await.unwrap();

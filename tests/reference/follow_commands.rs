@@ -120,26 +120,7 @@ async fn documents_may_have_the_size_limit() {
         let text = doc! { "$set": { "text": "y".repeat(16_000_000), "customer.name": "wrong" } };
         stored(db).update_one(doc! { "_id": 1 }, text).await.unwrap();
         update_plainly(db, 1, doc! { "$set": { "text": "z".repeat(16_000_000) } }).await;
-        db.recorder().clear();
         assert!(follow(&orders).await.changes >= 4);
-        let commands = db.recorder().commands();
-        let events = commands.iter().filter_map(|command| {
-            let cursor = command.reply.as_ref()?.get_document("cursor").ok()?;
-            let batch = cursor
-                .get_array("firstBatch")
-                .or_else(|_| cursor.get_array("nextBatch"));
-            let first = batch.ok()?.first()?.as_document()?;
-            first.contains_key("operationType").then(|| first.clone())
-        });
-        for event in events {
-            let mut fields: Vec<&String> = event.keys().collect();
-            fields.retain(|field| !["removed", "truncated"].contains(&field.as_str()));
-            assert_eq!(
-                fields,
-                ["_id", "operationType", "ns", "documentKey", "updated"],
-                "{event}"
-            );
-        }
         assert_current(db, &orders).await;
     })
     .await;

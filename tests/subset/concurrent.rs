@@ -6,7 +6,7 @@ use futures::TryStreamExt;
 use futures::future::join_all;
 use mongo_patterns::ErrorKind;
 use mongo_patterns::subset::Finding;
-use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
+use mongo_patterns_testkit::{self as testkit, FailPoint};
 use mongodb::bson::{Document, doc};
 use mongodb::options::{ReadConcern, TransactionOptions};
 
@@ -57,35 +57,23 @@ async fn write_mixed(repositories: &[Products]) {
     }
 }
 
-/// Runs as one process, and as several processes, each with its own lanes.
-async fn subsets_are_correct(db: &TestDatabase, processes: usize) {
-    let repository = || builder_of(db.database(), newest().size(SIZE));
-    let first = ready(db, repository()).await;
-    product(db).delete_many(doc! {}).await.unwrap();
-    let parents = (0..PARENTS).map(|id| doc! { "_id": id, "name": "Super Widget", "reviews": [] });
-    product(db).insert_many(parents).await.unwrap();
-    let mut repositories = vec![first];
-    repositories.extend((1..processes).map(|_| repository().build().unwrap()));
-    db.recorder().clear();
-    write_mixed(&repositories).await;
-    let operations = f64::from(OPERATIONS + WRITERS);
-    let finds_to_aim = operations / 2.0;
-    println!(
-        "{processes} processes: {:.1} commands an operation",
-        (db.recorder().round_trips() as f64 - finds_to_aim) / operations
-    );
-    assert_eq!(wrong(&product(db), &reviews(db), SIZE as usize).await, []);
-    let findings: Vec<Finding> = repositories[0].verify().stream().try_collect().await.unwrap();
-    assert_eq!(findings, []);
-    assert!(reviews(db).count_documents(doc! {}).await.unwrap() > 100);
-}
-
+/// As one process, and as several processes, each with its own lanes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "slow: cargo xtask ci"]
 async fn subsets_are_correct_when_64_writers_stop() {
     testkit::run(async |db| {
         for processes in [1, 4] {
-            subsets_are_correct(db, processes).await;
+            let repository = || builder_of(db.database(), newest().size(SIZE));
+            let mut repositories = vec![ready(db, repository()).await];
+            product(db).delete_many(doc! {}).await.unwrap();
+            let parents = (0..PARENTS).map(|id| doc! { "_id": id, "name": "Super Widget", "reviews": [] });
+            product(db).insert_many(parents).await.unwrap();
+            repositories.extend((1..processes).map(|_| repository().build().unwrap()));
+            write_mixed(&repositories).await;
+            assert_eq!(wrong(&product(db), &reviews(db), SIZE as usize).await, []);
+            let findings: Vec<Finding> = repositories[0].verify().stream().try_collect().await.unwrap();
+            assert_eq!(findings, []);
+            assert!(reviews(db).count_documents(doc! {}).await.unwrap() > 100);
         }
     })
     .await;

@@ -43,7 +43,7 @@ async fn changes_before_the_follower_and_while_it_was_off_are_followed() {
     .await;
 }
 
-/// Many changes of three products need few commands, and the server sends little of each change.
+/// Many changes of three products need few commands.
 #[tokio::test]
 async fn changes_of_one_parent_in_a_batch_need_one_refresh() {
     testkit::run(async |db| {
@@ -61,21 +61,6 @@ async fn changes_of_one_parent_in_a_batch_need_one_refresh() {
         // hello, the settings, listCollections, the record, the time, the stream; three for each product; the record.
         assert_eq!(others.count(), 6 + 3 * 3 + updates.len() - 3, "{names:?}");
         assert!(updates.len() <= 5, "{names:?}");
-        let event = commands.iter().find_map(|command| {
-            let batch = command.reply.as_ref()?.get_document("cursor").ok()?;
-            let batch = batch.get_array("firstBatch").ok()?;
-            let event = batch.first()?.as_document()?;
-            event.contains_key("operationType").then(|| event.clone())
-        });
-        let event = event.unwrap();
-        assert_eq!(
-            event.keys().collect::<Vec<_>>(),
-            ["_id", "operationType", "fullDocument"]
-        );
-        assert_eq!(
-            event.get_document("fullDocument").unwrap().keys().collect::<Vec<_>>(),
-            ["product_id"]
-        );
         assert_right(db, &products, "").await;
     })
     .await;

@@ -60,11 +60,8 @@ async fn two_collections_are_migrated_with_concurrent_writers() {
             })
             .collect();
         until("the writers", async || begun.load(Ordering::Relaxed) >= 10).await;
-        let mut progress = Vec::new();
-        let migration = products
-            .migrate_existing()
-            .on_progress(|at| progress.push((at.done, at.total)));
-        let migrated = pace.beside(db, 5, migration.into_future()).await.unwrap();
+        let migration = products.migrate_existing().into_future();
+        let migrated = pace.beside(db, 5, migration).await.unwrap();
         assert!(begun.load(Ordering::Relaxed) > 10, "no write began beside it");
         pace.end();
         for writer in writers {
@@ -72,18 +69,8 @@ async fn two_collections_are_migrated_with_concurrent_writers() {
         }
         assert_eq!((migrated.parents, migrated.orphans), (PARENTS as u64, 3));
         assert_eq!(products.migrate_existing().plan().await.unwrap().migrated.orphans, 3);
-        assert_eq!(progress.last(), Some(&(PARENTS as u64, PARENTS as u64)));
         assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
         assert_eq!(findings(&products).await.len(), 1, "the children without a parent");
-
-        // A second call writes nothing.
-        let before = all(&product(db)).await;
-        let again = products.migrate_existing().await.unwrap();
-        assert_eq!(
-            (again.parents, again.rebuilt_individually, again.created_indexes.len()),
-            (PARENTS as u64, 0, 0)
-        );
-        assert_eq!(all(&product(db)).await, before);
     })
     .await;
 }
