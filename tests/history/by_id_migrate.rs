@@ -1,7 +1,7 @@
 //! Existing collections of documents whose id is their `_id`.
 
 use mongo_patterns::ErrorKind;
-use mongo_patterns_testkit::{self as testkit};
+use mongo_patterns_testkit as testkit;
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, doc};
 

@@ -2,7 +2,7 @@
 
 use mongo_patterns::ErrorKind;
 use mongo_patterns::history::Problem;
-use mongo_patterns_testkit::{self as testkit};
+use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use support::history::migrate::*;

@@ -1,7 +1,7 @@
 //! Migrations from references that are refused, and those that skip invalid documents.
 
 use mongo_patterns::ErrorKind;
-use mongo_patterns_testkit::{self as testkit};
+use mongo_patterns_testkit as testkit;
 use mongodb::bson::doc;
 
 use support::reference::migrate::*;

@@ -2,7 +2,7 @@
 
 use mongo_patterns::ErrorKind;
 use mongo_patterns::reference::{Problem, ReferenceForm};
-use mongo_patterns_testkit::{self as testkit};
+use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, doc};
 
 use support::common::all;

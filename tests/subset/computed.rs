@@ -1,7 +1,7 @@
 //! Figures: the commands of every write, and their repair.
 
 use futures::TryStreamExt;
-use mongo_patterns::subset::{Finding, Problem, Repaired, SubsetRepositoryBuilder};
+use mongo_patterns::subset::{Repaired, SubsetRepositoryBuilder};
 use mongo_patterns_testkit::{self as testkit, RecordedCommand};
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::UpdateModifications;
@@ -10,12 +10,6 @@ use crate::subset::rated::*;
 use crate::subset::writes::names;
 use support::common::explain;
 use support::subset::*;
-
-pub(super) async fn stale(products: &Rated) -> Vec<Bson> {
-    let findings: Vec<Finding> = products.verify().stream().try_collect().await.unwrap();
-    assert!(findings.iter().all(|finding| finding.problem == Problem::Stale));
-    findings.into_iter().map(|finding| finding.document_id).collect()
-}
 
 #[tokio::test]
 async fn every_write_keeps_the_computed_fields() {

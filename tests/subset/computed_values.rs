@@ -5,7 +5,6 @@ use mongo_patterns_testkit as testkit;
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Binary, Bson, DateTime, Document, Regex, cstr, doc, spec::BinarySubtype};
 
-use crate::subset::computed::stale;
 use crate::subset::rated::*;
 use support::common::all;
 use support::subset::*;

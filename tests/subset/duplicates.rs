@@ -10,8 +10,6 @@ use mongodb::bson::{Bson, Document, doc};
 use support::common::{all, until_error};
 use support::subset::*;
 
-type Any = mongo_patterns::subset::SubsetRepository<Document, Document>;
-
 /// Inserts reviews by another program. Returns their `_id`s.
 async fn insert(db: &TestDatabase, children: Vec<Document>) -> Vec<Bson> {
     let inserted = reviews(db).insert_many(&children).await.unwrap().inserted_ids;

@@ -1,7 +1,7 @@
 //! The migration of children that are all embedded in their parents.
 
 use futures::TryStreamExt;
-use mongo_patterns::subset::{Direction, Finding, Migrated, Subset, SubsetRepository};
+use mongo_patterns::subset::{Direction, Finding, Migrated, Subset};
 use mongo_patterns::{Error, ErrorKind};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::IndexModel;
@@ -109,29 +109,16 @@ async fn hostile_ids_values_and_names_are_migrated_literally() {
 #[tokio::test]
 async fn children_keep_their_ids() {
     testkit::run(async |db| {
-        let children = |from: i32| {
-            (from..from + 3)
-                .map(|id| doc! { "_id": id, "stars": id })
-                .collect::<Vec<_>>()
-        };
+        let child = |id: i32| doc! { "_id": id, "stars": id };
+        let children = |from: i32| (from..from + 3).map(child).collect::<Vec<_>>();
         let parents = [("a", 0), ("b", 10)].map(|(id, from)| doc! { "_id": id, "reviews": children(from) });
         product(db).insert_many(parents).await.unwrap();
-        let by_id = SubsetRepository::<Document, Document>::builder(
-            db.collection::<Document>("product"),
-            db.collection::<Document>("review"),
-        );
-        let products = by_id
-            .parent_field("product_id")
-            .child_id_field("_id")
-            .subset(Subset::new("reviews").order_by("stars", Direction::Descending).size(1))
-            .build()
-            .unwrap();
+        let best = Subset::new("reviews").order_by("stars", Direction::Descending).size(1);
+        let products = builder_of(db.database(), best).child_id_field("_id");
+        let products: Any = products.build().unwrap();
         assert_eq!(products.migrate_from_embedded().await.unwrap().children, 6);
-        let ids: Vec<i32> = all(&reviews(db))
-            .await
-            .iter()
-            .map(|review| review.get_i32("_id").unwrap())
-            .collect();
+        let stored = all(&reviews(db)).await;
+        let ids: Vec<i32> = stored.iter().map(|review| review.get_i32("_id").unwrap()).collect();
         assert_eq!(ids, [0, 1, 2, 10, 11, 12]);
         let a = product(db).find_one(doc! { "_id": "a" }).await.unwrap().unwrap();
         assert_eq!(a.get_array("reviews").unwrap(), &[doc! { "_id": 2, "stars": 2 }.into()]);

@@ -4,15 +4,14 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use mongo_patterns::subset::{Direction, Subset, SubsetRepository, SubsetRepositoryBuilder};
+use futures::TryStreamExt;
+use mongo_patterns::subset::{Direction, Finding, Problem, Subset, SubsetRepositoryBuilder};
 use mongo_patterns_testkit::TestDatabase;
 use mongodb::Database;
 use mongodb::bson::{Bson, Document, doc};
 
 use support::common::all;
-use support::subset::{builder_of, day, newest, product, ready, reviews, stored_product};
-
-pub type Rated = SubsetRepository<Document, Document>;
+use support::subset::{Any, builder_of, day, newest, product, ready, reviews, stored_product};
 
 /// Returns a review with a rating, published this number of days after the first.
 pub fn rated(product: i32, id: i32, rating: impl Into<Bson>) -> Document {
@@ -30,7 +29,7 @@ pub fn rated_builder(database: &Database) -> SubsetRepositoryBuilder<Document, D
 }
 
 /// Returns a repository of rated reviews with its indexes, product 1 and a clear recorder.
-pub async fn rated_products(db: &TestDatabase) -> Rated {
+pub async fn rated_products(db: &TestDatabase) -> Any {
     ready(db, rated_builder(db.database())).await
 }
 
@@ -88,8 +87,6 @@ pub async fn figures(db: &TestDatabase) -> Document {
     figures.filter_map(|(field, value)| Some((field, value?))).collect()
 }
 
-pub type Shown = SubsetRepository<Document, Document>;
-
 /// The fields of the subsets.
 pub const FIELDS: [&str; 3] = ["reviews", "top_rated", "unnoticed"];
 
@@ -122,7 +119,7 @@ pub fn several_builder(database: &Database) -> SubsetRepositoryBuilder<Document,
 }
 
 /// Returns a repository with its indexes, product 1 and a clear recorder.
-pub async fn several_products(db: &TestDatabase) -> Shown {
+pub async fn several_products(db: &TestDatabase) -> Any {
     ready(db, several_builder(db.database())).await
 }
 
@@ -224,4 +221,11 @@ pub async fn wrong_fields(db: &TestDatabase) -> Vec<String> {
         }
     }
     wrong
+}
+
+/// Returns the products that are stale by `verify`.
+pub async fn stale(products: &Any) -> Vec<Bson> {
+    let findings: Vec<Finding> = products.verify().stream().try_collect().await.unwrap();
+    assert!(findings.iter().all(|finding| finding.problem == Problem::Stale));
+    findings.into_iter().map(|finding| finding.document_id).collect()
 }

@@ -10,11 +10,6 @@ use crate::subset::writes::names;
 use support::common::{all, explain};
 use support::subset::*;
 
-pub(super) async fn stale(products: &Shown) -> Vec<Bson> {
-    let findings: Vec<Finding> = products.verify().stream().try_collect().await.unwrap();
-    findings.into_iter().map(|finding| finding.document_id).collect()
-}
-
 #[tokio::test]
 async fn every_write_keeps_all_subsets_by_as_many_round_trips_as_one() {
     testkit::run(async |db| {
@@ -210,7 +205,7 @@ async fn no_value_is_interpreted() {
                 .order_by("published_date", Direction::Ascending)
                 .filter(doc! { "$or": [{ "kind": &hostile }, { "$nor": [{ "kind": { "$ne": &hostile } }] }] });
             let builder = builder(db.database()).subset(of_value);
-            let products: Shown = ready(db, builder).await;
+            let products: Any = ready(db, builder).await;
             let kinds = [hostile.clone(), 5.into(), hostile.clone(), Bson::Null];
             for (id, kind) in (1..).zip(kinds) {
                 let mut review = reviewed(1, id, id.into(), 1);
@@ -234,7 +229,7 @@ async fn no_value_is_interpreted() {
 async fn embedded_fields_that_an_index_has_are_read_from_the_document() {
     testkit::run(async |db| {
         let dates = newest().embedded_fields(["published_date"]).size(3);
-        let products: Shown = ready(db, builder_of(db.database(), dates)).await;
+        let products: Any = ready(db, builder_of(db.database(), dates)).await;
         for id in 1..=3 {
             products.insert(&reviewed(1, id, id.into(), 1)).await.unwrap();
         }

@@ -6,7 +6,6 @@ use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Document, doc};
 
 use crate::subset::rated::*;
-use crate::subset::several::stale;
 use support::subset::*;
 
 const PARENTS: u64 = 6;
@@ -35,7 +34,7 @@ async fn subsets_and_figures_are_correct_when_64_writers_stop() {
             }
             repositories.resize_with(processes, || full_builder(db.database()).build().unwrap());
             let writers = (0..64).map(|writer: i32| {
-                let products: Shown = repositories[writer as usize % repositories.len()].clone();
+                let products: Any = repositories[writer as usize % repositories.len()].clone();
                 tokio::spawn(async move {
                     let mut random = Random(writer as u64);
                     for n in 0..4 {

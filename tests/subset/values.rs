@@ -1,7 +1,7 @@
 //! Values and ids of all kinds, other field names, and the caller's transactions.
 
 use mongo_patterns::ErrorKind;
-use mongo_patterns::subset::{Direction, Subset, SubsetRepository};
+use mongo_patterns::subset::{Direction, Subset};
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, Document, doc};
 
@@ -81,7 +81,7 @@ async fn embedded_fields_and_subset_size_are_settings() {
 async fn a_replacement_accepts_the_names_that_an_insert_accepts() {
     testkit::run(async |db| {
         let builder = builder::<Document, Document>(db.database());
-        let products: SubsetRepository<Document, Document> = ready(db, builder).await;
+        let products: Any = ready(db, builder).await;
         let plain = doc! { "product_id": 1, "review_id": 1, "published_date": day(1) };
         let mut hostile = doc! { "$set": { "review_id": 9 }, "$": "$name", "x": { "$literal": "$y" } };
         hostile.extend(plain.clone());
