@@ -1,7 +1,7 @@
 //! Existing collections of documents whose id is their `_id`.
 
 use mongo_patterns::ErrorKind;
-use mongo_patterns_testkit::{self as testkit};
+use mongo_patterns_testkit as testkit;
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, doc};
 
@@ -21,9 +21,6 @@ async fn documents_without_a_history_are_migrated() {
         ];
         current(db).insert_many(ids.clone().map(policy_by_id)).await.unwrap();
         let policies = by_id(db.database()).build().unwrap();
-        let plan = policies.migrate_existing().plan().await.unwrap();
-        assert!(plan.commands.len() > 2, "{:?}", plan.commands);
-        assert!(contents(db).await[1].is_empty());
         let migrated = policies.migrate_existing().await.unwrap();
         assert_eq!((migrated.numbered, migrated.removed_duplicates), (5, 0));
         assert_eq!(
@@ -39,10 +36,6 @@ async fn documents_without_a_history_are_migrated() {
             assert_eq!(first.get("_id"), Some(&id));
             assert_eq!(policies.update(id, push("watch")).await.unwrap().revision, 2);
         }
-        let before = contents(db).await;
-        let again = policies.migrate_existing().await.unwrap();
-        assert_eq!((again.numbered, again.created_indexes.len()), (0, 0));
-        assert_eq!(contents(db).await, before);
     })
     .await;
 }

@@ -5,23 +5,21 @@ use std::sync::Arc;
 
 use futures::TryStreamExt;
 use futures::future::join_all;
+use mongo_patterns::ErrorKind;
 use mongo_patterns::history::Recorded;
-use mongo_patterns::{ErrorKind, RetryPolicy};
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::doc;
 use tokio::sync::Barrier;
 
+use support::common::patient;
 use support::history::*;
 use support::pace::Pace;
 
 /// Returns repositories that each have their own lanes, as processes have. They retry for as long as it takes.
 async fn processes(db: &TestDatabase, number: usize) -> Vec<Policies> {
-    let patient = RetryPolicy::default()
-        .with_max_attempts(u32::MAX)
-        .with_max_elapsed(std::time::Duration::from_secs(150));
     let mut processes = Vec::new();
     for _ in 0..number {
-        processes.push(ready(db, builder(db.database()).retry(patient.clone())).await);
+        processes.push(ready(db, builder(db.database()).retry(patient())).await);
     }
     processes
 }
@@ -320,6 +318,36 @@ async fn an_insert_whose_number_was_taken_starts_again() {
         let now = slow.get(1).await.unwrap().unwrap().document;
         assert!(now.get_bool("slow").unwrap());
         assert_eq!(findings(&slow).await, []);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn concurrent_upserts_of_a_new_document_are_its_first_revisions() {
+    testkit::run(async |db| {
+        let processes = [policies(db).await, policies(db).await];
+        let writers = (0..16).map(|writer: usize| {
+            let policies = processes[writer % 2].clone();
+            tokio::spawn(async move {
+                let name = writer.to_string();
+                let mut new = policy(1);
+                new.insert("itemsInsured", vec![name.as_str()]);
+                let upserted = policies.upsert(&new).await.unwrap();
+                if writer.is_multiple_of(4) {
+                    policies.delete(1).await.unwrap();
+                }
+                (upserted.revision, name)
+            })
+        });
+        let written: Vec<(u64, String)> = join_all(writers).await.into_iter().map(Result::unwrap).collect();
+        let distinct: BTreeSet<u64> = written.iter().map(|(revision, _)| *revision).collect();
+        assert_eq!(distinct.len(), 16);
+        let copies = copies(db, 1).await;
+        for (revision, name) in written {
+            let stored = &copies[usize::try_from(revision).unwrap() - 1];
+            assert_eq!(items(stored), [name]);
+        }
+        assert_eq!(findings(&processes[0]).await, []);
     })
     .await;
 }

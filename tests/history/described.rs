@@ -22,18 +22,12 @@ async fn each_call_replaces_what_describes_the_change() {
         let mut first = policy(1);
         first.extend(doc! { "changedBy": "Mallory", "reason": "none" });
         policies.insert(&first).with(by("Ann")).await.unwrap();
-        policies
-            .update(1, push("a"))
-            .with(doc! { "changedBy": "Bob" })
-            .await
-            .unwrap();
+        let call = policies.update(1, push("a"));
+        call.with(doc! { "changedBy": "Bob" }).await.unwrap();
         policies.update(1, push("b")).await.unwrap();
         let pipeline = vec![doc! { "$set": { "customerName": "Carol" } }];
-        policies
-            .update(1, pipeline.clone())
-            .with(doc! { "reason": "$customerName" })
-            .await
-            .unwrap();
+        let call = policies.update(1, pipeline.clone());
+        call.with(doc! { "reason": "$customerName" }).await.unwrap();
         policies.update(1, pipeline).await.unwrap();
         policies.replace(1, &first).with(by("Dan")).expecting(5).await.unwrap();
         policies.restore(1, 1).with(by("Eve")).await.unwrap();

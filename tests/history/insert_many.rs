@@ -6,7 +6,6 @@ use mongodb::bson::{Bson, DateTime, Document, doc};
 use mongodb::options::IndexOptions;
 
 use support::common::{all, contents};
-use support::history::follow::{follow, followed};
 use support::history::*;
 
 #[tokio::test]
@@ -51,26 +50,6 @@ async fn many_documents_are_stored_as_many_inserts_would() {
         // They continue as others.
         assert_eq!(policies.update(7, push("watch")).await.unwrap().revision, 4);
         assert_eq!(policies.insert_many(&[]).await.unwrap(), []);
-    })
-    .await;
-}
-
-/// A follower stores no revision for them, also if it sees them late.
-#[tokio::test]
-async fn a_follower_takes_them_for_those_of_a_repository() {
-    testkit::run(async |db| {
-        let policies = followed(db).await;
-        policies.insert(&policy(1)).await.unwrap();
-        policies.delete(1).await.unwrap();
-        assert_eq!(follow(&policies).await.written, 0);
-        policies.insert_many(&[policy(1), policy(2), policy(3)]).await.unwrap();
-        policies.update(2, push("watch")).await.unwrap();
-        policies.delete(3).await.unwrap();
-        assert_eq!(follow(&policies).await.written, 0);
-        assert_eq!(numbers(db, 1).await, [1, 2, 3]);
-        assert_eq!(numbers(db, 2).await, [1, 2]);
-        assert_eq!(numbers(db, 3).await, [1, 2]);
-        assert_eq!(findings(&policies).await, []);
     })
     .await;
 }

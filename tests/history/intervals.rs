@@ -148,7 +148,7 @@ async fn all_intervals_are_read_in_pages_in_either_direction() {
         }
         let mut expected = vec![5, 1, 2, 3, 4, 5, 6];
         for newest_first in [false, true] {
-            for limit in [1, 3, 7, 8] {
+            for limit in [3, 6, 7] {
                 let (mut found, mut token): (Vec<i32>, Option<IntervalToken>) = (Vec::new(), None);
                 loop {
                     let call = prices.intervals("pants").limit(limit).after(token);

@@ -6,23 +6,20 @@ use std::time::Duration;
 
 use futures::TryStreamExt;
 use futures::future::{FutureExt, join_all};
-use mongo_patterns::{ErrorKind, RetryPolicy};
+use mongo_patterns::ErrorKind;
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{DateTime, doc};
 use tokio::sync::Barrier;
 
-use support::common::dropped_commands;
+use support::common::{dropped_commands, patient};
 use support::history::intervals::*;
 use support::pace::Pace;
 
 /// Returns repositories that each have their own lanes, as processes have. They retry for as long as it takes.
 async fn processes(db: &TestDatabase, number: usize) -> Vec<Prices> {
-    let patient = RetryPolicy::default()
-        .with_max_attempts(u32::MAX)
-        .with_max_elapsed(Duration::from_secs(150));
     stored(db).delete_many(doc! {}).await.unwrap();
     drop(prices(db).await);
-    let one = || builder(db.database()).retry(patient.clone()).build().unwrap();
+    let one = || builder(db.database()).retry(patient()).build().unwrap();
     (0..number).map(|_| one()).collect()
 }
 

@@ -53,53 +53,40 @@ async fn waiting_changes_share_one_transaction_and_each_has_its_revision() {
     .await;
 }
 
-/// The first one ends the transaction, the second one does not match the document.
+/// The first two end the transaction, and the third does not match the document.
 #[tokio::test]
 async fn refused_changes_fail_alone() {
-    testkit::run(async |db| {
-        let policies = with_policy(db).await;
-        let text = doc! { "$inc": { "customerName": 1 } };
-        let mut updates = pushes(0..8);
-        updates.insert(3, text.clone());
-        let alone = policies.update(1, text).await.unwrap_err();
-        let mut calls: Vec<_> = updates
-            .into_iter()
-            .map(|update| policies.update(1, update).into_future())
-            .collect();
-        calls.push(policies.update(1, push("never")).expecting(1000).into_future());
-        let recorded = join_all(calls).await;
-        for (position, one) in recorded.into_iter().enumerate() {
-            match position {
-                3 => assert_eq!(one.unwrap_err().kind(), alone.kind()),
-                9 => assert_eq!(one.unwrap_err().kind(), ErrorKind::RevisionMismatch),
-                _ => drop(one.unwrap()),
-            }
-        }
-        let current = policies.get(1).await.unwrap().unwrap().document;
-        let expected: Vec<String> = (0..8).map(|number| format!("item{number}")).collect();
-        assert_eq!(items(&current), expected);
-        assert_eq!(revisions_of(db, &policies).await, 9);
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_change_that_a_unique_index_of_the_application_refuses_fails_alone() {
     testkit::run(async |db| {
         let policies = unsharded(db).await;
         policies.insert(&policy(1)).await.unwrap();
         let options = IndexOptions::builder().unique(true).build();
         let index = IndexModel::builder().keys(doc! { "customerName": 1 }).options(options);
         current(db).create_index(index.build()).await.unwrap();
-        let another = doc! { "policyId": 2, "customerName": "Ada", "itemsInsured": [] };
-        policies.insert(&another).await.unwrap();
-        let name = |name: &str| doc! { "$set": { "customerName": name } };
-        let recorded = update_all(&policies, [name("B"), name("C"), name("Ada"), name("D")]).await;
-        let kinds = recorded.into_iter().map(|one| one.err().map(|error| error.kind()));
-        let expected = [None, None, Some(ErrorKind::DuplicateKey), None];
+        policies
+            .insert(&doc! { "policyId": 2, "customerName": "Ada" })
+            .await
+            .unwrap();
+        let text = doc! { "$inc": { "customerName": 1 } };
+        let alone = policies.update(1, text.clone()).await.unwrap_err();
+        let mut updates = pushes(0..8);
+        updates.insert(3, text);
+        // A unique index of the application refuses it.
+        updates.insert(6, doc! { "$set": { "customerName": "Ada" } });
+        let call = |update| policies.update(1, update).into_future();
+        let mut calls: Vec<_> = updates.into_iter().map(call).collect();
+        calls.push(policies.update(1, push("never")).expecting(1000).into_future());
+        let kinds = join_all(calls).await.into_iter();
+        let kinds = kinds.map(|one| one.err().map(|error| error.kind()));
+        let mut expected = vec![None; 11];
+        expected[3] = Some(alone.kind());
+        expected[6] = Some(ErrorKind::DuplicateKey);
+        expected[10] = Some(ErrorKind::RevisionMismatch);
         assert_eq!(kinds.collect::<Vec<_>>(), expected);
         let current = policies.get(1).await.unwrap().unwrap().document;
-        assert_eq!(current.get_str("customerName").unwrap(), "D");
+        let expected: Vec<String> = (0..8).map(|number| format!("item{number}")).collect();
+        assert_eq!(items(&current), expected);
+        assert_eq!(numbers(db, 1).await, (1..=9).collect::<Vec<i64>>());
+        assert_eq!(findings(&policies).await, []);
     })
     .await;
 }

@@ -87,6 +87,9 @@ async fn assert_reads(db: &TestDatabase, policies: &Policies) {
     let (documents, commands) = examined(db).await;
     assert!((20..=21).contains(&documents) && commands == 1, "{documents}");
     let mut token = page.next.unwrap();
+    policies.revisions(1).limit(20).page().await.unwrap();
+    let (documents, commands) = examined(db).await;
+    assert!((20..=21).contains(&documents) && commands == 1, "{documents}");
     for _ in 0..3 {
         let call = policies.revisions(1).newest_first().limit(20).after(token);
         token = call.page().await.unwrap().next.unwrap();

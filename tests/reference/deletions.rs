@@ -20,32 +20,18 @@ async fn block(db: &TestDatabase, command: &str) -> FailPointGuard {
 }
 
 #[tokio::test]
-async fn a_customer_with_orders_is_not_deleted() {
+async fn a_deletion_is_refused_or_keeps_or_clears_the_copies() {
     testkit::run(async |db| {
         let orders = with_customers(db).await;
-        orders.insert(&order(7, 1)).await.unwrap();
+        for (id, customer) in [(1, 1), (2, 1), (3, 2)] {
+            orders.insert(&order(id, customer)).await.unwrap();
+        }
         let before = contents(db).await;
         let refused = orders.delete_source(1).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Referenced, "{refused}");
         assert!(refused.to_string().contains("on_references"), "{refused}");
         assert!(!refused.is_transient() && !refused.is_outcome_unknown() && !refused.is_invalid_input());
         assert_eq!(contents(db).await, before, "the mark is removed");
-
-        orders.clear_reference(7).await.unwrap();
-        assert_eq!(delete(&orders, 1, OnReferences::Restrict).await, (true, 0));
-        assert_eq!(all(&customers(db)).await, [customer(2, "Ann")]);
-        assert!(!orders.delete_source(1).await.unwrap().found);
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn copies_of_a_deleted_customer_are_kept_or_cleared() {
-    testkit::run(async |db| {
-        let orders = with_customers(db).await;
-        for (id, customer) in [(1, 1), (2, 1), (3, 2)] {
-            orders.insert(&order(id, customer)).await.unwrap();
-        }
         assert_eq!(delete(&orders, 1, OnReferences::KeepCopy).await, (true, 2));
         let expected = doc! { "_id": 1, "name": "Ann", "address": { "city": "Dublin" }, "v": 0_i64, "deleted": true };
         for id in 1..=2 {
@@ -75,6 +61,8 @@ async fn a_marked_customer_can_be_used_and_deleted() {
             found.contains_key(MARK)
         };
         customers(db).update_many(doc! {}, mark.clone()).await.unwrap();
+        assert_eq!(findings(&orders).await, []);
+        db.recorder().clear();
         assert_eq!(orders.update_source(1, rename("Bea")).await.unwrap().version, 1);
         assert!(is_marked(1).await, "an update does not touch it");
         orders.insert(&order(7, 1)).await.unwrap();

@@ -280,7 +280,7 @@ async fn a_migration_is_recorded_and_a_second_one_writes_nothing() {
 #[ignore = "slow: cargo xtask ci"]
 async fn a_chunk_takes_three_round_trips() {
     testkit::run(async |db| {
-        for (chunks, orders) in [(1, 5), (4, 20), (4, 16)] {
+        for (chunks, orders) in [(1, 5), (4, 16)] {
             unmigrated(db, (0..orders).map(|id| doc! { "_id": id, "customer": 1 + id % 2 })).await;
             add_customers(db, 1..=2).await;
             let repository = builder(db.database()).build().unwrap();
@@ -310,20 +310,6 @@ async fn a_chunk_takes_three_round_trips() {
             assert_eq!(progress.last(), Some(&(orders as u64, orders as u64)));
             assert_current(db, &repository).await;
         }
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn there_is_nothing_to_migrate_in_empty_collections() {
-    testkit::run(async |db| {
-        unmigrated(db, []).await;
-        let orders = builder(db.database()).build().unwrap();
-        let plan = orders.migrate_from_references().plan().await.unwrap();
-        assert_eq!(plan.migrated.documents, 0);
-        let migrated = orders.migrate_from_references().await.unwrap();
-        assert_eq!((number_of(&migrated), migrated.created_indexes.len()), (0, 1));
-        assert_eq!(orders.migrate_to_references().await.unwrap().documents, 0);
     })
     .await;
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures::future::join_all;
+use mongo_patterns::reference::ReferenceForm;
 use mongo_patterns::{Error, ErrorKind, MigrationRecord};
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::doc;
@@ -121,6 +122,7 @@ async fn an_unfinished_migration_is_resumed_with_the_same_settings_only() {
         for refused in [
             from().filter(doc! { "_id": 1 }).await.map(drop),
             from().from_field("customer", "id").await.map(drop),
+            from().from_form("customer", ReferenceForm::DbRef).await.map(drop),
             from().skip_invalid(&list).await.map(drop),
             orders.migrate_to_references().await.map(drop),
         ] {

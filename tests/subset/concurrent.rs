@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use futures::TryStreamExt;
 use futures::future::join_all;
+use mongo_patterns::ErrorKind;
 use mongo_patterns::subset::Finding;
-use mongo_patterns::{ErrorKind, RetryPolicy};
-use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
+use mongo_patterns_testkit::{self as testkit, FailPoint};
 use mongodb::bson::{Document, doc};
 use mongodb::options::{ReadConcern, TransactionOptions};
 
@@ -57,35 +57,23 @@ async fn write_mixed(repositories: &[Products]) {
     }
 }
 
-/// Runs as one process, and as several processes, each with its own lanes.
-async fn subsets_are_correct(db: &TestDatabase, processes: usize) {
-    let repository = || builder_of(db.database(), newest().size(SIZE));
-    let first = ready(db, repository()).await;
-    product(db).delete_many(doc! {}).await.unwrap();
-    let parents = (0..PARENTS).map(|id| doc! { "_id": id, "name": "Super Widget", "reviews": [] });
-    product(db).insert_many(parents).await.unwrap();
-    let mut repositories = vec![first];
-    repositories.extend((1..processes).map(|_| repository().build().unwrap()));
-    db.recorder().clear();
-    write_mixed(&repositories).await;
-    let operations = f64::from(OPERATIONS + WRITERS);
-    let finds_to_aim = operations / 2.0;
-    println!(
-        "{processes} processes: {:.1} commands an operation",
-        (db.recorder().round_trips() as f64 - finds_to_aim) / operations
-    );
-    assert_eq!(wrong(&product(db), &reviews(db), SIZE as usize).await, []);
-    let findings: Vec<Finding> = repositories[0].verify().stream().try_collect().await.unwrap();
-    assert_eq!(findings, []);
-    assert!(reviews(db).count_documents(doc! {}).await.unwrap() > 100);
-}
-
+/// As one process, and as several processes, each with its own lanes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "slow: cargo xtask ci"]
 async fn subsets_are_correct_when_64_writers_stop() {
     testkit::run(async |db| {
         for processes in [1, 4] {
-            subsets_are_correct(db, processes).await;
+            let repository = || builder_of(db.database(), newest().size(SIZE));
+            let mut repositories = vec![ready(db, repository()).await];
+            product(db).delete_many(doc! {}).await.unwrap();
+            let parents = (0..PARENTS).map(|id| doc! { "_id": id, "name": "Super Widget", "reviews": [] });
+            product(db).insert_many(parents).await.unwrap();
+            repositories.extend((1..processes).map(|_| repository().build().unwrap()));
+            write_mixed(&repositories).await;
+            assert_eq!(wrong(&product(db), &reviews(db), SIZE as usize).await, []);
+            let findings: Vec<Finding> = repositories[0].verify().stream().try_collect().await.unwrap();
+            assert_eq!(findings, []);
+            assert!(reviews(db).count_documents(doc! {}).await.unwrap() > 100);
         }
     })
     .await;
@@ -202,54 +190,6 @@ async fn an_insert_during_delete_parent_leaves_no_review() {
             assert_eq!(all(&reviews(db)).await, [], "{round}");
             add_product(db, 1).await;
         }
-    })
-    .await;
-}
-
-/// A writer of one product waits on the server, and keeps its lane. Writers of other products do not wait for
-/// it, except the few that share its lock.
-#[tokio::test(flavor = "multi_thread")]
-async fn writers_of_different_products_run_concurrently() {
-    const PRODUCTS: i32 = 32;
-    testkit::run(async |db| {
-        let patient = RetryPolicy::default()
-            .with_max_attempts(u32::MAX)
-            .with_max_elapsed(Duration::from_secs(300));
-        let builder = builder(db.database());
-        let products: Products = ready(db, builder.retry(patient)).await;
-        for id in 2..=PRODUCTS {
-            add_product(db, id).await;
-        }
-        let mut session = db.plain_client().start_session().await.unwrap();
-        session.start_transaction().await.unwrap();
-        let touch = doc! { "$set": { "touched": true } };
-        let product = product(db);
-        let touch = product.update_one(doc! { "_id": 1 }, touch).session(&mut session);
-        touch.await.unwrap();
-
-        let (done, mut seen) = tokio::sync::watch::channel(0);
-        let insert = |id: i32| {
-            let (products, done) = (products.clone(), done.clone());
-            tokio::spawn(async move {
-                products.insert(&review_of(id, id, 0)).await.unwrap();
-                done.send_modify(|count| *count += 1);
-            })
-        };
-        let first = insert(1);
-        db.recorder().sent(1).await;
-        let others: Vec<_> = (2..=PRODUCTS).map(insert).collect();
-        // The hash is fixed, so always the same products share the lock of the first one: about one of 64.
-        let enough = seen.wait_for(|count| *count >= PRODUCTS - 8);
-        tokio::time::timeout(Duration::from_secs(120), enough)
-            .await
-            .expect("writers of other products wait")
-            .unwrap();
-        assert!(!first.is_finished());
-        session.abort_transaction().await.unwrap();
-        for task in others.into_iter().chain([first]) {
-            task.await.unwrap();
-        }
-        assert_eq!(reviews(db).count_documents(doc! {}).await.unwrap(), PRODUCTS as u64);
     })
     .await;
 }

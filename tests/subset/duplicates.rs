@@ -10,8 +10,6 @@ use mongodb::bson::{Bson, Document, doc};
 use support::common::{all, until_error};
 use support::subset::*;
 
-type Any = mongo_patterns::subset::SubsetRepository<Document, Document>;
-
 /// Inserts reviews by another program. Returns their `_id`s.
 async fn insert(db: &TestDatabase, children: Vec<Document>) -> Vec<Bson> {
     let inserted = reviews(db).insert_many(&children).await.unwrap().inserted_ids;
@@ -106,17 +104,6 @@ async fn many_duplicates_of_one_id_are_counted_and_some_are_named() {
         assert_eq!((found.len(), error), (1, ErrorKind::IndexMissing));
         assert_eq!(found[0].problem, Problem::DuplicateChildId { children: 120 });
         assert_eq!(found[0].document_ids.len(), 100);
-    })
-    .await;
-}
-
-/// The commands that a sound collection gets are those without duplicates: nothing is grouped.
-#[tokio::test]
-async fn with_the_index_nothing_is_looked_for() {
-    testkit::run(async |db| {
-        let products = products(db).await;
-        let _: Vec<Finding> = products.verify().stream().try_collect().await.unwrap();
-        assert_eq!(db.recorder().names(), ["find", "aggregate", "aggregate"]);
     })
     .await;
 }

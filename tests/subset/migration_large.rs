@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use futures::TryStreamExt;
 use mongo_patterns::ErrorKind;
-use mongo_patterns::subset::{Finding, SubsetRepository};
+use mongo_patterns::subset::Finding;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
@@ -15,8 +15,6 @@ use support::subset::*;
 const CHILDREN: i64 = 2_000;
 /// The `_id` of the large product, which is migrated before the others.
 const LARGE: i32 = 0;
-
-type Any = SubsetRepository<Document, Document>;
 
 /// Returns reviews of 14 MB. Their ids, read twice, and all of them exceed the limit of a document together.
 fn large_reviews() -> Vec<Document> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use mongo_patterns::{Error, ErrorKind};
-use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Document, doc};
 
 use crate::subset::migration::{findings, stored};
@@ -87,79 +87,77 @@ async fn write(products: Products, writer: i32, pace: Pace, refused: Arc<AtomicU
     written
 }
 
-async fn with_writers(db: &TestDatabase) {
-    let sized = |database: &mongodb::Database| builder_of(database, newest().size(SIZE));
-    let mover: Products = sized(db.database()).build().unwrap();
-    mover.ensure_indexes().await.unwrap();
-    let parents = (1..=PARENTS).map(|id| {
-        let reviews: Vec<Document> = (0..EMBEDDED)
-            .map(|n| embedded_review(n, i64::from(n * 7 % 60)))
-            .collect();
-        doc! { "_id": id, "name": "Super Widget", "reviews": reviews }
-    });
-    product(db).insert_many(parents).await.unwrap();
-
-    // Another client, with its own connections, and several processes.
-    let database = db.plain_client().database(db.database().name());
-    let pace = Pace::of(200);
-    let refused = Arc::new(AtomicU32::new(0));
-    let processes: Vec<Products> = (0..4).map(|_| sized(&database).build().unwrap()).collect();
-    let writers: Vec<_> = (0..WRITERS)
-        .map(|writer| {
-            let products = processes[writer as usize % processes.len()].clone();
-            tokio::spawn(write(products, writer, pace.clone(), Arc::clone(&refused)))
-        })
-        .collect();
-    until("the writers", async || {
-        refused.load(Ordering::Relaxed) >= WRITERS as u32
-    })
-    .await;
-    // Killed repeatedly, each time a few commands later.
-    let mut calls = 0;
-    for commands in 1.. {
-        calls += 1;
-        pace.add(100);
-        db.recorder().clear();
-        let sent = db.recorder().sent(8 + commands);
-        let migrated = tokio::select! {
-            biased;
-            () = sent => None,
-            migrated = mover.migrate_from_embedded().chunk(100).into_future() => Some(migrated.unwrap()),
-        };
-        if migrated.is_some() {
-            break;
-        }
-    }
-    pace.end();
-    let mut expected = Written::new();
-    for writer in writers {
-        expected.extend(writer.await.unwrap());
-    }
-    println!("{calls} calls, {} writes were refused", refused.load(Ordering::Relaxed));
-    assert!(calls > 3, "{calls}");
-    expected.retain(|_, author| author.is_some());
-    let found = stored(db).await;
-    let documents = found.len();
-    let found: Written = found
-        .into_iter()
-        .map(|review| {
-            let key = (
-                review.get_i32("product_id").unwrap(),
-                review.get_i32("review_id").unwrap(),
-            );
-            (key, Some(review.get_str("review_author").unwrap().to_owned()))
-        })
-        .collect();
-    assert_eq!(documents, found.len(), "no review is stored twice");
-    assert_eq!(found, expected);
-    assert_eq!(wrong(&product(db), &reviews(db), SIZE as usize).await, []);
-    assert_eq!(findings(&mover).await, []);
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "slow: cargo xtask ci"]
 async fn writers_continue_during_a_migration() {
-    testkit::run(async |db| with_writers(db).await).await;
+    testkit::run(async |db| {
+        let sized = |database: &mongodb::Database| builder_of(database, newest().size(SIZE));
+        let mover: Products = sized(db.database()).build().unwrap();
+        mover.ensure_indexes().await.unwrap();
+        let parents = (1..=PARENTS).map(|id| {
+            let reviews: Vec<Document> = (0..EMBEDDED)
+                .map(|n| embedded_review(n, i64::from(n * 7 % 60)))
+                .collect();
+            doc! { "_id": id, "name": "Super Widget", "reviews": reviews }
+        });
+        product(db).insert_many(parents).await.unwrap();
+
+        // Another client, with its own connections, and several processes.
+        let database = db.plain_client().database(db.database().name());
+        let pace = Pace::of(200);
+        let refused = Arc::new(AtomicU32::new(0));
+        let processes: Vec<Products> = (0..4).map(|_| sized(&database).build().unwrap()).collect();
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|writer| {
+                let products = processes[writer as usize % processes.len()].clone();
+                tokio::spawn(write(products, writer, pace.clone(), Arc::clone(&refused)))
+            })
+            .collect();
+        until("the writers", async || {
+            refused.load(Ordering::Relaxed) >= WRITERS as u32
+        })
+        .await;
+        // Killed repeatedly, each time a few commands later.
+        let mut calls = 0;
+        for commands in 1.. {
+            calls += 1;
+            pace.add(100);
+            db.recorder().clear();
+            let sent = db.recorder().sent(8 + commands);
+            let migrated = tokio::select! {
+                biased;
+                () = sent => None,
+                migrated = mover.migrate_from_embedded().chunk(100).into_future() => Some(migrated.unwrap()),
+            };
+            if migrated.is_some() {
+                break;
+            }
+        }
+        pace.end();
+        let mut expected = Written::new();
+        for writer in writers {
+            expected.extend(writer.await.unwrap());
+        }
+        assert!(calls > 3, "{calls}");
+        expected.retain(|_, author| author.is_some());
+        let found = stored(db).await;
+        let documents = found.len();
+        let found: Written = found
+            .into_iter()
+            .map(|review| {
+                let key = (
+                    review.get_i32("product_id").unwrap(),
+                    review.get_i32("review_id").unwrap(),
+                );
+                (key, Some(review.get_str("review_author").unwrap().to_owned()))
+            })
+            .collect();
+        assert_eq!(documents, found.len(), "no review is stored twice");
+        assert_eq!(found, expected);
+        assert_eq!(wrong(&product(db), &reviews(db), SIZE as usize).await, []);
+        assert_eq!(findings(&mover).await, []);
+    })
+    .await;
 }
 
 /// The server still executes the copy of a process that has died. It must end before another call lets writers delete

@@ -4,29 +4,20 @@ use std::collections::BTreeMap;
 
 use futures::future::join_all;
 use mongo_patterns::ErrorKind;
-use mongo_patterns::subset::{Direction, Subset, SubsetRepository};
+use mongo_patterns::subset::{Direction, Subset};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::UpdateModifications;
 
-use crate::subset::writes::names;
 use support::common::all;
-use support::explain::{documents_examined, explained};
 use support::subset::*;
 
-type Voted = SubsetRepository<Document, Document>;
-
 /// Returns a repository of the three most helpful reviews of product 1, with five reviews without votes.
-async fn voted(db: &TestDatabase) -> Voted {
-    let of = |name: &str| db.database().collection::<Document>(name);
-    let builder = Voted::builder(of("product"), of("review"))
-        .parent_field("product_id")
-        .child_id_field("review_id")
-        .subset(Subset::new("reviews").order_by("votes", Direction::Descending).size(3));
-    let products = ready(db, builder).await;
-    let children: Vec<Document> = (1..=5)
-        .map(|id| doc! { "review_id": id, "product_id": 1, "votes": 0, "text": "secret" })
-        .collect();
+async fn voted(db: &TestDatabase) -> Any {
+    let most = Subset::new("reviews").order_by("votes", Direction::Descending).size(3);
+    let products = ready(db, builder_of(db.database(), most)).await;
+    let review = |id: i32| doc! { "review_id": id, "product_id": 1, "votes": 0, "text": "secret" };
+    let children: Vec<Document> = (1..=5).map(review).collect();
     products.insert_many(&children).await.unwrap();
     db.recorder().clear();
     products
@@ -56,53 +47,11 @@ fn votes_of<'d>(reviews: impl Iterator<Item = &'d Document>) -> Vec<(i32, i32)> 
     reviews.map(row).collect()
 }
 
-#[tokio::test]
-async fn the_subset_follows_an_increment_of_the_order() {
-    testkit::run(async |db| {
-        let products = voted(db).await;
-        assert_eq!(shown(db).await, [(5, 0), (4, 0), (3, 0)]);
-        let updated = products.update(1, 1, doc! { "$inc": { "votes": 2 } }).await.unwrap();
-        assert!(updated.modified && updated.in_subset);
-        let commands = db.recorder().commands();
-        assert_eq!(documents_examined(&explained(db, &commands[0]).await), 1);
-        assert_eq!(names(db), "update find update commitTransaction");
-        assert_eq!(shown(db).await, [(1, 2), (5, 0), (4, 0)]);
-        let updated = products.update(1, 5, doc! { "$inc": { "votes": -1 } }).await.unwrap();
-        assert!(updated.modified && !updated.in_subset);
-        assert_eq!(shown(db).await, [(1, 2), (4, 0), (3, 0)]);
-        let none = products.update(1, 1, doc! { "$max": { "votes": 1 } }).await.unwrap();
-        assert!(!none.modified && none.in_subset);
-
-        let twice = doc! { "$set": { "votes": { "$add": ["$votes", { "$literal": 3 }] }, "seen.by": "$review_id" } };
-        let unset = doc! { "$unset": ["text"] };
-        let updated = products.update(1, 2, vec![twice, unset]).await.unwrap();
-        assert!(updated.modified && updated.in_subset);
-        assert_eq!(shown(db).await, [(2, 3), (1, 2), (4, 0)]);
-        let mut changed = reviews(db).find_one(doc! { "review_id": 2 }).await.unwrap().unwrap();
-        changed.remove("_id");
-        let expected = doc! { "review_id": 2, "product_id": 1, "votes": 3, "seen": { "by": 2 } };
-        assert_eq!(changed, expected);
-        assert_eq!(shown(db).await, stored(db).await[..3]);
-    })
-    .await;
-}
-
-/// Read, add, write loses votes. An increment without the repository leaves a stale subset.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "slow: cargo xtask ci"]
 async fn votes_of_sixty_four_tasks_add_up() {
     testkit::run(async |db| {
         let products = voted(db).await;
-        let naive = reviews(db);
-        let read = async || naive.find_one(doc! { "review_id": 1 }).await.unwrap().unwrap();
-        // Both read before either writes.
-        for before in [read().await, read().await] {
-            let votes = before.get_i32("votes").unwrap() + 1;
-            let set = doc! { "$set": { "votes": votes } };
-            naive.update_one(doc! { "review_id": 1 }, set).await.unwrap();
-        }
-        assert_eq!(stored(db).await[0], (1, 1), "the naive form lost one of two");
-        assert_eq!(shown(db).await, [(5, 0), (4, 0), (3, 0)], "and its subset is stale");
 
         let vote = |task: i32| [1, 1 + task % 2, 1 + task % 3, 1 + task % 5];
         let tasks = (0..64).map(|task| {
@@ -117,7 +66,7 @@ async fn votes_of_sixty_four_tasks_add_up() {
         for task in join_all(tasks).await {
             task.unwrap();
         }
-        let mut expected = BTreeMap::from([(1, 1)]);
+        let mut expected = BTreeMap::new();
         for review in (0..64).flat_map(vote) {
             *expected.entry(review).or_insert(0) += 1;
         }
@@ -135,18 +84,12 @@ async fn refused_updates_change_nothing() {
         let before = (all(&product(db)).await, all(&reviews(db)).await);
         for update in [
             doc! {},
-            doc! { "votes": 1 },
+            doc! { "votes": "secret" },
             doc! { "$rename": { "votes": "product_id" } },
             doc! { "$inc": { "votes": "secret" } },
             doc! { "$set": { "votes": ["secret"] } },
             doc! { "$set": { "votes.$": "secret" } },
-            doc! { "$set": { "": "secret" } },
             doc! { "$set": { "text": "secret", "text.x": 1 } },
-            doc! { "$addToSet": { "votes": 1 } },
-            doc! { "$push": { "votes": 1 } },
-            doc! { "$max": { "votes": [1] } },
-            doc! { "$unset": { "_id.x": "" } },
-            doc! { "$unset": { "a..b": "" } },
             doc! { "$set": { "product_id": "secret" } },
             doc! { "$unset": { "review_id.secret": 1 } },
         ] {
@@ -157,8 +100,6 @@ async fn refused_updates_change_nothing() {
         for stage in [
             doc! { "$replaceWith": { "review_id": 1 } },
             doc! { "$set": { "product_id": 2 } },
-            doc! { "$unset": "review_id" },
-            doc! { "$merge": { "into": "other" } },
         ] {
             let error = products.update(1, 1, vec![stage.clone()]).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{stage}");

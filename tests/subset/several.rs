@@ -1,20 +1,14 @@
 //! Several subsets of one parent: the commands of every write, and their repair.
 
 use futures::TryStreamExt;
-use mongo_patterns::ErrorKind;
 use mongo_patterns::subset::{Direction, Finding, Problem, Repaired, Subset};
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::subset::several_support::*;
+use crate::subset::rated::*;
 use crate::subset::writes::names;
 use support::common::{all, explain};
 use support::subset::*;
-
-pub(super) async fn stale(products: &Shown) -> Vec<Bson> {
-    let findings: Vec<Finding> = products.verify().stream().try_collect().await.unwrap();
-    findings.into_iter().map(|finding| finding.document_id).collect()
-}
 
 #[tokio::test]
 async fn every_write_keeps_all_subsets_by_as_many_round_trips_as_one() {
@@ -211,7 +205,7 @@ async fn no_value_is_interpreted() {
                 .order_by("published_date", Direction::Ascending)
                 .filter(doc! { "$or": [{ "kind": &hostile }, { "$nor": [{ "kind": { "$ne": &hostile } }] }] });
             let builder = builder(db.database()).subset(of_value);
-            let products: Shown = ready(db, builder).await;
+            let products: Any = ready(db, builder).await;
             let kinds = [hostile.clone(), 5.into(), hostile.clone(), Bson::Null];
             for (id, kind) in (1..).zip(kinds) {
                 let mut review = reviewed(1, id, id.into(), 1);
@@ -230,60 +224,12 @@ async fn no_value_is_interpreted() {
     .await;
 }
 
-#[tokio::test]
-async fn an_invalid_subset_is_refused() {
-    testkit::run(async |db| {
-        let kind = |subset: Subset| {
-            let builder = several_builder(db.database()).total_field("count");
-            builder.subset(subset).build().map(drop).map_err(|error| error.kind())
-        };
-        let by_stars = |field: &str| Subset::new(field).order_by("stars", Direction::Ascending);
-        assert_eq!(kind(by_stars("worst")), Ok(()));
-        for taken in [
-            "reviews",
-            "reviews_version",
-            "count",
-            "top_rated",
-            "_id",
-            "a.b",
-            "$a",
-            "",
-        ] {
-            assert_eq!(kind(by_stars(taken)), Err(ErrorKind::Configuration), "{taken}");
-        }
-        for invalid in [
-            Subset::new("worst"),
-            by_stars("worst").order_by("stars", Direction::Ascending),
-            by_stars("worst").order_by("product_id", Direction::Ascending),
-            by_stars("worst").order_by("a.b", Direction::Ascending),
-            by_stars("worst").size(0),
-            by_stars("worst").size(u32::MAX),
-            by_stars("worst").embedded_fields(["a.b"]),
-            by_stars("worst").filter(doc! { "$where": "true" }),
-            by_stars("worst").filter(doc! { "stars": { "$regex": "a" } }),
-        ] {
-            assert_eq!(kind(invalid), Err(ErrorKind::Configuration));
-        }
-        // An array has no one position in the order of a further subset.
-        let products = several_products(db).await;
-        let mut review = reviewed(1, 1, 1, 1);
-        review.insert("votes", vec![1]);
-        let refused = products.insert(&review).await.unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
-        let update = doc! { "$set": { "stars": [1] } };
-        let refused = products.update(1, 1, update).await.unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
-        assert_eq!(all(&reviews(db)).await, [] as [Document; 0]);
-    })
-    .await;
-}
-
 /// An index that has all embedded fields has them in another order than a document, and `null` for a missing one.
 #[tokio::test]
 async fn embedded_fields_that_an_index_has_are_read_from_the_document() {
     testkit::run(async |db| {
         let dates = newest().embedded_fields(["published_date"]).size(3);
-        let products: Shown = ready(db, builder_of(db.database(), dates)).await;
+        let products: Any = ready(db, builder_of(db.database(), dates)).await;
         for id in 1..=3 {
             products.insert(&reviewed(1, id, id.into(), 1)).await.unwrap();
         }

@@ -5,9 +5,7 @@ use mongo_patterns::ErrorKind;
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Document, doc};
 
-use crate::subset::computed_support::{figures, miscounted, rated, rated_products};
-use crate::subset::several::stale;
-use crate::subset::several_support::*;
+use crate::subset::rated::*;
 use support::subset::*;
 
 const PARENTS: u64 = 6;
@@ -36,7 +34,7 @@ async fn subsets_and_figures_are_correct_when_64_writers_stop() {
             }
             repositories.resize_with(processes, || full_builder(db.database()).build().unwrap());
             let writers = (0..64).map(|writer: i32| {
-                let products: Shown = repositories[writer as usize % repositories.len()].clone();
+                let products: Any = repositories[writer as usize % repositories.len()].clone();
                 tokio::spawn(async move {
                     let mut random = Random(writer as u64);
                     for n in 0..4 {

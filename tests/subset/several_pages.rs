@@ -5,12 +5,12 @@ use mongo_patterns::subset::{ChildPage, ChildToken};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Document, doc};
 
-use crate::subset::several_support::*;
+use crate::subset::rated::*;
 use support::explain::explain_last;
 use support::subset::*;
 
 /// Inserts reviews of product 1, some without stars or votes, and of product 2. Returns those of product 1.
-async fn filled(db: &TestDatabase) -> (Shown, Vec<Document>) {
+async fn filled(db: &TestDatabase) -> (Any, Vec<Document>) {
     let products = several_products(db).await;
     add_product(db, 2).await;
     let review = |product: i32, id: i32| {
@@ -40,7 +40,7 @@ fn ids(page: &ChildPage<Document>) -> Vec<i32> {
 }
 
 /// Returns the ids of the embedded children of a subset.
-async fn embedded(products: &Shown, field: &str) -> Vec<i32> {
+async fn embedded(products: &Any, field: &str) -> Vec<i32> {
     let product = products.get(1).await.unwrap().unwrap();
     let embedded = product.get_array(field).unwrap().iter();
     embedded

@@ -12,8 +12,8 @@ use support::subset::tampered_tokens::*;
 use support::subset::*;
 
 /// Inserts products 1 to 3 with equal reviews.
-async fn filled(db: &TestDatabase) -> SubsetRepository<Document, Document> {
-    let products: SubsetRepository<Document, Document> = ready(db, builder(db.database())).await;
+async fn filled(db: &TestDatabase) -> Any {
+    let products: Any = ready(db, builder(db.database())).await;
     for product in 1..4 {
         if product > 1 {
             add_product(db, product).await;
@@ -35,7 +35,7 @@ fn of_product_two(page: &ChildPage<Document>) -> usize {
 }
 
 /// Reads the page of a token, and the pages of its tokens. Returns the number of children.
-async fn read_at(products: &SubsetRepository<Document, Document>, token: &ChildToken) -> usize {
+async fn read_at(products: &Any, token: &ChildToken) -> usize {
     let after = products.children(2).limit(2).after(token.clone()).await;
     let before = products.children(2).limit(2).before(token.clone()).await;
     let mut read = 0;

@@ -25,6 +25,8 @@ async fn a_wrong_guess_in_a_transaction_costs_only_round_trips() {
         names(db);
         products.insert(&review(200)).await.unwrap();
         assert_eq!(names(db), "insert find update commitTransaction");
+        products.replace(&review(200)).await.unwrap();
+        assert_eq!(names(db), "update find update commitTransaction");
 
         // Another program removed the version.
         let unset = doc! { "$set": { "reviews": [] }, "$unset": { "reviews_version": "" } };

@@ -1,8 +1,8 @@
 //! Unmanaged products: with reviews that are stored nowhere else, or with subsets that were maintained by hand.
 
 use futures::TryStreamExt;
+use mongo_patterns::ErrorKind;
 use mongo_patterns::subset::{Repaired, Unrepaired};
-use mongo_patterns::{Error, ErrorKind};
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Document, doc};
 
@@ -27,56 +27,41 @@ async fn no_call_loses_reviews_that_are_not_migrated() {
             doc! { "_id": 4, "name": "Super Widget", "reviews": [embedded_review(1, 1), embedded_review(1, 2)] },
         ];
         product(db).insert_many(&parents).await.unwrap();
-        let there = [review_of(1, 3, 3), review_of(4, 1, 1)]
-            .map(|review| mongodb::bson::serialize_to_document(&review).unwrap());
+        let there = [review_of(1, 3, 3), review_of(4, 1, 1)].map(|review| to_document(&review));
         reviews(db).insert_many(&there).await.unwrap();
         let before = (all(&product(db)).await, all(&reviews(db)).await);
-        let refused = |outcome: Result<(), Error>, what: &str| {
-            let error = outcome.expect_err(what);
-            assert_eq!(
-                (error.kind(), error.stored_count()),
-                (ErrorKind::NotMigrated, None),
-                "{what}: {error}"
-            );
-        };
         let mut session = db.client().start_session().await.unwrap();
         for id in 1..=4 {
             let new = review_of(id, 100, 100);
-            refused(products.insert(&new).await.map(drop), "insert");
-            refused(
-                products.insert_many(std::slice::from_ref(&new)).await.map(drop),
-                "insert_many",
-            );
-            refused(
-                products
-                    .update(id, 3, doc! { "$set": { "review_author": "x" } })
-                    .await
-                    .map(drop),
-                "update",
-            );
-            refused(products.replace(&review_of(id, 3, 9)).await.map(drop), "replace");
-            refused(products.delete(id, 3).await.map(drop), "delete");
-            refused(products.rebuild(id).await.map(drop), "rebuild");
-            refused(products.delete_parent(id).await.map(drop), "delete_parent");
+            let update = doc! { "$set": { "review_author": "x" } };
             session.start_transaction().await.unwrap();
-            refused(
-                products.insert(&new).session(&mut session).await.map(drop),
-                "in a transaction",
-            );
+            let in_transaction = products.insert(&new).session(&mut session).await.map(drop);
             session.abort_transaction().await.unwrap();
+            let refused = [
+                in_transaction,
+                products.insert(&new).await.map(drop),
+                products.insert_many(std::slice::from_ref(&new)).await.map(drop),
+                products.update(id, 3, update).await.map(drop),
+                products.replace(&review_of(id, 3, 9)).await.map(drop),
+                products.delete(id, 3).await.map(drop),
+                products.rebuild(id).await.map(drop),
+                products.delete_parent(id).await.map(drop),
+                products.rebuild_all().await.map(drop),
+                products.migrate_existing().await.map(drop),
+            ];
+            for (number, refused) in refused.into_iter().enumerate() {
+                let error = refused.unwrap_err();
+                let found = (error.kind(), error.stored_count());
+                assert_eq!(found, (ErrorKind::NotMigrated, None), "{number} of {id}: {error}");
+            }
         }
-        refused(products.rebuild_all().await.map(drop), "rebuild_all");
-        refused(products.migrate_existing().await.map(drop), "migrate_existing");
         for dry_run in [true, false] {
             let repair = products.repair();
             let repair = if dry_run { repair.dry_run() } else { repair };
             let repaired: Vec<Repaired> = repair.stream().try_collect().await.unwrap();
             assert_eq!(repaired.len(), 4);
-            assert!(
-                repaired
-                    .iter()
-                    .all(|repaired| repaired.unrepaired == Some(Unrepaired::NotMigrated))
-            );
+            let is_left = |repaired: &Repaired| repaired.unrepaired == Some(Unrepaired::NotMigrated);
+            assert!(repaired.iter().all(is_left));
         }
         assert_eq!((all(&product(db)).await, all(&reviews(db)).await), before);
 

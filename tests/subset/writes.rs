@@ -5,6 +5,7 @@ use mongo_patterns::{ErrorKind, Result};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
+use crate::subset::rated::{rated_builder, several_builder};
 use support::common::{all, explain};
 use support::subset::*;
 
@@ -17,51 +18,6 @@ pub(super) fn names(db: &TestDatabase) -> String {
     let names = db.recorder().names().join(" ");
     db.recorder().clear();
     names
-}
-
-#[tokio::test]
-async fn the_round_trips_of_every_write() {
-    testkit::run(async |db| {
-        let products = products(db).await;
-        fill(&products, 100..110).await;
-        assert_eq!(names(db), "update insert find update commitTransaction");
-
-        // The second write of this process.
-        assert!(products.insert(&review(200)).await.unwrap().in_subset);
-        assert_eq!(names(db), "insert find update commitTransaction");
-
-        // A review outside the subset, which corrects a stale one.
-        let pop = doc! { "$pop": { "reviews": 1 } };
-        change_product(db, pop).await;
-        assert!(!products.insert(&review(1)).await.unwrap().in_subset);
-        assert_eq!(names(db), "insert find update commitTransaction");
-        assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
-
-        let set = doc! { "$set": { "review_author": "Trina" } };
-        let updated = products.update(1, 200, set).await.unwrap();
-        assert!(updated.in_subset && updated.modified);
-        assert_eq!(names(db), "update find update commitTransaction");
-        let replaced = products.replace(&review(1)).await.unwrap();
-        assert!(!replaced.in_subset);
-        assert_eq!(names(db), "update find update commitTransaction");
-        for found in [true, false] {
-            assert_eq!(products.delete(1, 200).await.unwrap().found, found);
-            assert_eq!(names(db), "delete find update commitTransaction");
-        }
-        assert_eq!(embedded(db).await, (100..110).rev().collect::<Vec<_>>());
-
-        assert_eq!(products.rebuild(1).await.unwrap().embedded, 10);
-        assert_eq!(names(db), "find find update");
-        products.insert(&review(1)).await.unwrap_err();
-        assert_eq!(names(db), "insert abortTransaction update insert abortTransaction");
-
-        let deleted = products.delete_parent(1).await.unwrap();
-        assert!(deleted.found && deleted.children == 11);
-        assert_eq!(names(db), "delete delete commitTransaction");
-        let deleted = products.delete_parent(1).await.unwrap();
-        assert!(!deleted.found && deleted.children == 0);
-    })
-    .await;
 }
 
 #[tokio::test]
@@ -172,35 +128,54 @@ async fn a_builder_refuses_invalid_settings() {
     testkit::run(async |db| {
         let good = || builder::<Product, Review>(db.database());
         let of = |subset| builder_of::<Product, Review>(db.database(), subset);
-        let (one, other) = (
-            db.collection::<Document>("one"),
-            db.plain_client().database("other").collection("two"),
-        );
-        let elsewhere = SubsetRepository::<Product, Review>::builder::<Document, Document>(one.clone(), other)
-            .parent_field("p")
-            .child_id_field("c")
-            .subset(Subset::new("s").order_by("o", Direction::Ascending));
-        let unordered = SubsetRepository::<Product, Review>::builder(one, db.collection::<Document>("two"))
-            .subset(Subset::new("s"))
-            .parent_field("p")
-            .child_id_field("c");
-        for bad in [
-            of(Subset::new("a.b").order_by("published_date", Direction::Descending)),
+        let by = |field: &str, order: &str| Subset::new(field).order_by(order, Direction::Ascending);
+        let elsewhere = db.plain_client().database("other").collection::<Document>("two");
+        let elsewhere = SubsetRepository::<Product, Review>::builder(db.collection::<Document>("one"), elsewhere);
+        let further = |subset| several_builder(db.database()).total_field("count").subset(subset);
+        let with_figure = |of: &str, field: &str| rated_builder(db.database()).max(of, field);
+        let by_stars = || by("worst", "stars");
+        further(by_stars()).build().unwrap();
+        with_figure("rating", "best").build().unwrap();
+        let subsets = [
             of(Subset::new("reviews")),
             of(newest().filter(doc! { "stars": 5 })),
-            good().subset(newest()),
-            good().version_field("reviews"),
-            good().parent_field("review_id"),
             of(newest().order_by("published_date", Direction::Ascending)),
             of(newest().order_by("product_id", Direction::Ascending)),
             of(newest()
                 .order_by("review_id", Direction::Ascending)
                 .order_by("x", Direction::Ascending)),
             of(newest().embedded_fields(["$a"])),
-            elsewhere,
-            unordered,
-        ] {
-            assert_eq!(bad.build().unwrap_err().kind(), ErrorKind::Configuration);
+            good().subset(newest()),
+            good().version_field("reviews"),
+            good().parent_field("review_id"),
+            good().total_field("reviews"),
+            good().total_field("reviews_version"),
+            elsewhere.parent_field("p").child_id_field("c").subset(by("s", "o")),
+        ];
+        let mut refused: Vec<_> = subsets.map(|builder| builder.build().map(drop)).into();
+        let taken = ["reviews", "reviews_version", "_id", "a.b"].into_iter();
+        for name in taken.clone().chain(["count", "top_rated"]) {
+            refused.push(further(by(name, "stars")).build().map(drop));
+        }
+        for name in taken.chain(["review_count", "stars"]) {
+            refused.push(with_figure("rating", name).build().map(drop));
+        }
+        for of in ["product_id", "a.b"] {
+            refused.push(with_figure(of, "best").build().map(drop));
+        }
+        let invalid = [
+            Subset::new("worst"),
+            by_stars().order_by("stars", Direction::Ascending),
+            by_stars().order_by("product_id", Direction::Ascending),
+            by_stars().order_by("a.b", Direction::Ascending),
+            by_stars().size(0),
+            by_stars().size(u32::MAX),
+            by_stars().embedded_fields(["a.b"]),
+            by_stars().filter(doc! { "$where": "true" }),
+        ];
+        refused.extend(invalid.map(|subset| further(subset).build().map(drop)));
+        for (number, refused) in refused.into_iter().enumerate() {
+            assert_eq!(refused.unwrap_err().kind(), ErrorKind::Configuration, "{number}");
         }
         let by_id = of(newest().order_by("review_id", Direction::Ascending))
             .build()

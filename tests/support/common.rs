@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures::{Stream, StreamExt, TryStreamExt};
 use mongo_patterns::bucket::{BucketRepository, BucketRepositoryBuilder};
-use mongo_patterns::{Error, ErrorKind, Validator};
+use mongo_patterns::{Error, ErrorKind, RetryPolicy, Validator};
 use mongo_patterns_core::index::EnsureIndexes;
 use mongo_patterns_core::sharding::EnsureSharded;
 use mongo_patterns_testkit::{TestDatabase, Topology};
@@ -221,6 +221,13 @@ pub async fn until_seen(db: &TestDatabase, collections: &[&str]) {
             }
         }
     }
+}
+
+/// Retries for as long as it takes.
+pub fn patient() -> RetryPolicy {
+    RetryPolicy::default()
+        .with_max_attempts(u32::MAX)
+        .with_max_elapsed(Duration::from_secs(150))
 }
 
 /// Does what the server does when a client has been silent for 60 seconds. Until then, other clients wait.

@@ -102,7 +102,7 @@
 //!
 //! - Every write that returns `Ok` has exactly one revision. A write that fails has no effect, unless its [outcome is
 //!   unknown](mongo_patterns_core::Error::is_outcome_unknown).
-// proof: history::concurrent::sixty_four_writers_of_one_document_lose_nothing, history::upsert::concurrent_upserts_of_a_new_document_are_its_first_revisions, faults::table::every_operation_with_a_fault_and_a_drop
+// proof: history::concurrent::sixty_four_writers_of_one_document_lose_nothing, history::concurrent::concurrent_upserts_of_a_new_document_are_its_first_revisions, faults::table::every_operation_with_a_fault_and_a_drop
 //! - The numbers of a document have no gap and no duplicate, and the current document is its newest revision. Only
 //!   [`prune`](HistoryRepository::prune) removes revisions, from the oldest.
 // proof: history::concurrent::all_calls_together_leave_no_gap_and_no_double, history::by_id::two_processes_lose_and_double_nothing, history::calls::a_prune_keeps_the_newest_revisions

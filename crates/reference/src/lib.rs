@@ -100,7 +100,7 @@
 // proof: reference::interrupted::a_rename_that_died_before_its_sweep_is_completed, reference::interrupted::an_insert_that_died_before_its_second_read_is_corrected, reference::follow_commands::what_dead_processes_left_is_completed
 //! - An update of many copies is not one transaction: another writer of one of the documents waits for this document, and
 //!   not for the update.
-// proof: reference::large::a_sweep_of_40_000_copies_does_not_block_another_writer
+// proof: reference::concurrent::a_sweep_of_40_000_copies_does_not_block_another_writer
 //! - A reference of another form, such as a DBRef, is reported with its form, and not as one without a source. It is
 //!   converted only by [`from_form`](action::MigrateFromReferences::from_form), and keeps all fields that are not copied.
 // proof: reference::migrate_forms::the_errors_and_findings_name_the_form_and_the_option, reference::migrate_forms::references_of_other_forms_get_copies_and_keep_their_own_fields, reference::migrate_forms::a_reference_that_cannot_be_converted_is_named_and_nothing_is_written

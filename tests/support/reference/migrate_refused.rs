@@ -1,6 +1,7 @@
 //! References that a migration refuses or skips.
 
-use mongo_patterns::ErrorKind;
+use mongo_patterns::reference::action::MigrateFromReferences;
+use mongo_patterns::{Error, ErrorKind};
 use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{Bson, Document, Regex, doc};
 
@@ -98,4 +99,26 @@ pub async fn fill(db: &TestDatabase, old: impl IntoIterator<Item = Document>) ->
     let wrong = [wrong(90, "1".into()), wrong(91, (-1).into()), wrong(92, 0.5.into())];
     customers(db).insert_many(wrong).await.unwrap();
     several(builder(db.database())).build().unwrap()
+}
+
+/// Checks that a document is refused by an error that names it, is listed for this reason, and that nothing is written. Returns the
+/// error.
+pub async fn refused<'a>(
+    db: &TestDatabase,
+    migration: impl Fn() -> MigrateFromReferences<'a>,
+    mut invalid: Document,
+    reason: &str,
+) -> Error {
+    invalid.insert("_id", "bad");
+    stored(db).insert_one(&invalid).await.unwrap();
+    let before = raw(db, "orders").await;
+    let refused = migration().await.unwrap_err();
+    assert_eq!(refused.document_id(), Some(&"bad".into()), "{invalid}: {refused}");
+    assert!(refused.to_string().contains("nothing was migrated"), "{refused}");
+    let plan = migration().skip_invalid(&skip_list(db)).plan().await.unwrap();
+    let found = plan.migrated.skipped.iter().filter(|(_, number)| *number > 0);
+    assert_eq!(found.collect::<Vec<_>>(), [(reason, 1)], "{invalid}");
+    assert_same(&raw(db, "orders").await, &before);
+    stored(db).delete_one(doc! { "_id": "bad" }).await.unwrap();
+    refused
 }

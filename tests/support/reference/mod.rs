@@ -8,13 +8,12 @@ pub mod source_key;
 
 pub use mongo_patterns::Repository;
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use futures::TryStreamExt;
+use mongo_patterns::IntoId;
 use mongo_patterns::reference::{
     Finding, OnReferences, Problem, ReferenceRepository, ReferenceRepositoryBuilder, Repaired,
 };
-use mongo_patterns::{IntoId, RetryPolicy};
 use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::{Collection, Database};
@@ -68,10 +67,7 @@ pub async fn processes(db: &TestDatabase, number: usize) -> Vec<Orders> {
 }
 
 pub fn patient(builder: Builder) -> Builder {
-    let policy = RetryPolicy::default()
-        .with_max_attempts(u32::MAX)
-        .with_max_elapsed(Duration::from_secs(150));
-    builder.retry(policy)
+    builder.retry(crate::common::patient())
 }
 
 /// Returns a repository over customers 1 and 2, and a clear recorder. Its indexes are checked already.

@@ -40,6 +40,8 @@ pub struct Review {
 }
 
 pub type Products = SubsetRepository<Product, Review>;
+/// A repository of any documents.
+pub type Any = SubsetRepository<Document, Document>;
 
 /// Returns the date this number of days after 2019-02-01.
 pub fn day(day: i64) -> DateTime {
