@@ -5,17 +5,34 @@ use mongo_patterns::Repository;
 use mongodb::bson::doc;
 
 use super::operation::Promise::{Atomic, Steps};
-use super::operation::{Operation, text};
+use super::operation::{Call, calls};
 use super::subset::{EXISTS, Shop, two};
 use support::subset::{day, review_of};
 
 const WITH_FIGURES: &str = "in a transaction, with figures";
 const WITH_OLDEST: &str = "in a transaction, with two subsets";
 
-pub(super) fn operations() -> Vec<Operation<Shop>> {
-    let mut operations = of_figures();
-    operations.extend(of_two_subsets());
-    operations
+pub(super) fn operations() -> Vec<Call<Shop>> {
+    calls! { Shop;
+        Atomic, "SubsetRepository::insert", WITH_FIGURES, |m|
+            m.computed.insert(&review_of(1, 20, 20)).await => prepare(with_figures), retry_errors(EXISTS);
+        Atomic, "SubsetRepository::insert_many", WITH_FIGURES, |m|
+            m.computed.insert_many(&two()).await => prepare(with_figures), retry_errors(EXISTS);
+        Atomic, "SubsetRepository::update", WITH_FIGURES, |m|
+            m.computed.update(1, 0, doc! { "$set": { "published_date": day(30) } }).await => prepare(with_figures);
+        Atomic, "SubsetRepository::replace", WITH_FIGURES, |m|
+            m.computed.replace(&review_of(1, 0, 30)).await => prepare(with_figures);
+        Atomic, "SubsetRepository::delete", WITH_FIGURES, |m| m.computed.delete(1, 3).await => prepare(with_figures);
+        Steps, "SubsetRepository::rebuild_all", "of figures", |m|
+            m.computed.rebuild_all().await => prepare(with_wrong_sum);
+        Atomic, "SubsetRepository::insert", WITH_OLDEST, |m|
+            m.several.insert(&review_of(1, 20, -1)).await => prepare(with_oldest), retry_errors(EXISTS);
+        Atomic, "SubsetRepository::update", WITH_OLDEST, |m|
+            m.several.update(1, 0, doc! { "$set": { "published_date": day(30) } }).await => prepare(with_oldest);
+        Atomic, "SubsetRepository::delete", WITH_OLDEST, |m| m.several.delete(1, 0).await => prepare(with_oldest);
+        Steps, "SubsetRepository::rebuild_all", "of two subsets", |m|
+            m.several.rebuild_all().await => prepare(without_oldest);
+    }
 }
 
 /// Computes the fields of all products.
@@ -36,40 +53,6 @@ fn with_wrong_sum(m: &Shop) -> LocalBoxFuture<'_, ()> {
     })
 }
 
-fn of_figures() -> Vec<Operation<Shop>> {
-    vec![
-        Operation::<Shop>::new(Atomic, "SubsetRepository::insert", WITH_FIGURES, |m| {
-            Box::pin(async move { text(m.computed.insert(&review_of(1, 20, 20)).await) })
-        })
-        .prepare(with_figures)
-        .retry_errors(EXISTS),
-        Operation::<Shop>::new(Atomic, "SubsetRepository::insert_many", WITH_FIGURES, |m| {
-            Box::pin(async move { text(m.computed.insert_many(&two()).await) })
-        })
-        .prepare(with_figures)
-        .retry_errors(EXISTS),
-        Operation::<Shop>::new(Atomic, "SubsetRepository::update", WITH_FIGURES, |m| {
-            Box::pin(async move {
-                let later = doc! { "$set": { "published_date": day(30) } };
-                text(m.computed.update(1, 0, later).await)
-            })
-        })
-        .prepare(with_figures),
-        Operation::<Shop>::new(Atomic, "SubsetRepository::replace", WITH_FIGURES, |m| {
-            Box::pin(async move { text(m.computed.replace(&review_of(1, 0, 30)).await) })
-        })
-        .prepare(with_figures),
-        Operation::<Shop>::new(Atomic, "SubsetRepository::delete", WITH_FIGURES, |m| {
-            Box::pin(async move { text(m.computed.delete(1, 3).await) })
-        })
-        .prepare(with_figures),
-        Operation::<Shop>::new(Steps, "SubsetRepository::rebuild_all", "of figures", |m| {
-            Box::pin(async move { text(m.computed.rebuild_all().await) })
-        })
-        .prepare(with_wrong_sum),
-    ]
-}
-
 /// Fills the second subset of all products.
 fn with_oldest(m: &Shop) -> LocalBoxFuture<'_, ()> {
     Box::pin(async move {
@@ -86,29 +69,4 @@ fn without_oldest(m: &Shop) -> LocalBoxFuture<'_, ()> {
         let wrong = doc! { "$set": { "oldest": [] } };
         m.products.update_one(doc! { "_id": 1 }, wrong).await.unwrap();
     })
-}
-
-fn of_two_subsets() -> Vec<Operation<Shop>> {
-    vec![
-        Operation::<Shop>::new(Atomic, "SubsetRepository::insert", WITH_OLDEST, |m| {
-            Box::pin(async move { text(m.several.insert(&review_of(1, 20, -1)).await) })
-        })
-        .prepare(with_oldest)
-        .retry_errors(EXISTS),
-        Operation::<Shop>::new(Atomic, "SubsetRepository::update", WITH_OLDEST, |m| {
-            Box::pin(async move {
-                let later = doc! { "$set": { "published_date": day(30) } };
-                text(m.several.update(1, 0, later).await)
-            })
-        })
-        .prepare(with_oldest),
-        Operation::<Shop>::new(Atomic, "SubsetRepository::delete", WITH_OLDEST, |m| {
-            Box::pin(async move { text(m.several.delete(1, 0).await) })
-        })
-        .prepare(with_oldest),
-        Operation::<Shop>::new(Steps, "SubsetRepository::rebuild_all", "of two subsets", |m| {
-            Box::pin(async move { text(m.several.rebuild_all().await) })
-        })
-        .prepare(without_oldest),
-    ]
 }
