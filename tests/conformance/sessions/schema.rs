@@ -1,6 +1,5 @@
 //! Documents of several versions.
 
-use futures::future::LocalBoxFuture;
 use mongo_patterns::schema::SchemaRepository;
 use mongo_patterns::{ErrorKind, Repository, Result};
 use mongo_patterns_testkit::TestDatabase;
@@ -10,72 +9,68 @@ use mongodb::bson::{Document, doc};
 use super::model::Calls;
 use support::schema::contacts::{one, stored, typed, v1};
 
-struct Contacts(SchemaRepository<Document>);
+pub(super) struct Contacts(SchemaRepository<Document>);
 
-pub(super) fn begin(db: &TestDatabase) -> LocalBoxFuture<'_, Box<dyn Calls>> {
-    Box::pin(async move {
+impl Calls for Contacts {
+    const NAME: &'static str = "schema";
+
+    async fn begin(db: &TestDatabase) -> Self {
         let contacts = typed(db);
         contacts.ensure_indexes().await.unwrap();
         let newest = doc! { "_id": 0, "schemaVersion": 2, "numbers": [] };
         stored(db).insert_many([newest, v1(1), v1(2), v1(3)]).await.unwrap();
-        Box::new(Contacts(contacts)) as Box<dyn Calls>
-    })
-}
+        Self(contacts)
+    }
 
-impl Calls for Contacts {
     fn repository(&self) -> &dyn Repository {
         &self.0
     }
 
-    fn all<'a>(&'a self, session: &'a mut ClientSession) -> LocalBoxFuture<'a, ()> {
+    async fn all(&self, session: &mut ClientSession) {
         let contacts = &self.0;
-        Box::pin(async move {
-            let new = doc! { "_id": 7, "name": "Ann" };
-            contacts.insert(&new).session(&mut *session).await.unwrap();
-            let many = [doc! { "_id": 10 }, doc! { "_id": 11 }];
-            assert_eq!(
-                contacts.insert_many(&many).session(&mut *session).await.unwrap().len(),
-                2
-            );
-            let set = || doc! { "$set": { "name": "Bea" } };
-            // The second one is converted in the transaction.
-            for id in [7, 1] {
-                let updated = contacts.update(id, set()).session(&mut *session).await.unwrap();
-                assert!(updated.modified);
-                let read = contacts.get(id).session(&mut *session).await.unwrap().unwrap();
-                assert_eq!(read.get("name"), Some(&"Bea".into()));
-            }
-            let replaced = contacts.replace(2, &new_of(2)).session(&mut *session).await;
-            assert!(replaced.unwrap().modified);
-            assert!(contacts.delete(3).session(&mut *session).await.unwrap().found);
-            let found = contacts.find(doc! { "name": "Bea" }).older(1, doc! {});
-            assert_eq!(found.session(&mut *session).await.unwrap().len(), 2);
-            let counts = contacts.versions().session(&mut *session).await.unwrap();
-            assert_eq!(counts.len(), 1);
-            // A refused call does not abort the transaction.
-            let missing = contacts.update(9, set()).session(&mut *session).await.unwrap_err();
-            assert_eq!(missing.kind(), ErrorKind::NotFound);
-            assert!(!contacts.delete(9).session(session).await.unwrap().found);
-        })
+        macro_rules! run {
+            ($call:expr) => {
+                $call.session(&mut *session).await
+            };
+        }
+        let new = doc! { "_id": 7, "name": "Ann" };
+        run!(contacts.insert(&new)).unwrap();
+        let many = [doc! { "_id": 10 }, doc! { "_id": 11 }];
+        assert_eq!(run!(contacts.insert_many(&many)).unwrap().len(), 2);
+        let set = || doc! { "$set": { "name": "Bea" } };
+        // The second one is converted in the transaction.
+        for id in [7, 1] {
+            let updated = run!(contacts.update(id, set())).unwrap();
+            assert!(updated.modified);
+            let read = run!(contacts.get(id)).unwrap().unwrap();
+            assert_eq!(read.get("name"), Some(&"Bea".into()));
+        }
+        let replaced = run!(contacts.replace(2, &new_of(2)));
+        assert!(replaced.unwrap().modified);
+        assert!(run!(contacts.delete(3)).unwrap().found);
+        let found = contacts.find(doc! { "name": "Bea" }).older(1, doc! {});
+        assert_eq!(found.session(&mut *session).await.unwrap().len(), 2);
+        let counts = run!(contacts.versions()).unwrap();
+        assert_eq!(counts.len(), 1);
+        // A refused call does not abort the transaction.
+        let missing = run!(contacts.update(9, set())).unwrap_err();
+        assert_eq!(missing.kind(), ErrorKind::NotFound);
+        assert!(!contacts.delete(9).session(session).await.unwrap().found);
     }
 
-    fn read<'a>(&'a self, session: &'a mut ClientSession) -> LocalBoxFuture<'a, ()> {
-        Box::pin(async move { drop(self.0.get(0).session(session).await.unwrap()) })
+    async fn read(&self, session: &mut ClientSession) {
+        drop(self.0.get(0).session(session).await.unwrap());
     }
 
-    fn add<'a>(&'a self, session: &'a mut ClientSession, n: i32) -> LocalBoxFuture<'a, Result<()>> {
+    async fn add(&self, session: &mut ClientSession, n: i32) -> Result<()> {
         let push = doc! { "$push": { "numbers": n } };
-        Box::pin(async move { self.0.update(0, push).session(session).await.map(drop) })
+        self.0.update(0, push).session(session).await.map(drop)
     }
 
-    fn added<'a>(&'a self, db: &'a TestDatabase) -> LocalBoxFuture<'a, Vec<i64>> {
-        Box::pin(async move {
-            let found = one(db, 0).await.unwrap();
-            let numbers = found.get_array("numbers").unwrap().iter();
-            let mut numbers: Vec<i64> = numbers.map(|number| number.as_i32().unwrap().into()).collect();
-            numbers.sort_unstable();
-            numbers
-        })
+    async fn added(&self, db: &TestDatabase) -> Vec<i64> {
+        let found = one(db, 0).await.unwrap();
+        let numbers = found.get_array("numbers").unwrap().iter();
+        numbers.map(|number| number.as_i32().unwrap().into()).collect()
     }
 }
 
