@@ -110,7 +110,7 @@ fn is_from_primary(read: &Document) -> bool {
 }
 
 #[tokio::test]
-async fn deciding_reads_are_local_and_from_the_primary_also_in_a_session_of_the_caller() {
+async fn deciding_reads_are_local_and_from_the_primary_but_those_of_a_transaction_of_the_caller() {
     testkit::run(async |db| {
         for (prepared, write, read) in CALLS {
             prepare(db, operation(prepared)).await;
@@ -139,6 +139,18 @@ async fn deciding_reads_are_local_and_from_the_primary_also_in_a_session_of_the_
                 read(&repositories, in_session.then_some(&mut session)).await.unwrap();
                 let sent = db.recorder().commands().pop().unwrap();
                 assert_eq!(level(&sent.command), Some("majority"), "{prepared}: {sent:?}");
+            }
+            // A transaction has a read concern of its own, which a read in it must not change.
+            let mut session = db.client().start_session().await.unwrap();
+            session.start_transaction().await.unwrap();
+            db.recorder().clear();
+            write(&repositories, Some(&mut session)).await.unwrap();
+            session.commit_transaction().await.unwrap();
+            for sent in db.recorder().commands() {
+                let is_first = sent.command.contains_key("startTransaction");
+                let is_read = ["find", "aggregate"].contains(&sent.name.as_str());
+                let has_none = level(&sent.command).is_none();
+                assert!(is_first || !is_read || has_none, "{prepared}: {sent:?}");
             }
         }
     })
@@ -175,33 +187,6 @@ async fn the_scans_of_all_documents_are_too() {
             assert!(is_from_primary(scan) && level(scan) == Some("local"), "{scan}");
         }
         assert!(scans.count() >= 13, "{commands:?}");
-    })
-    .await;
-}
-
-/// A transaction has a read concern of its own, which a read in it must not change.
-#[tokio::test]
-async fn a_deciding_read_in_a_transaction_has_its_read_concern() {
-    testkit::run(async |db| {
-        for (prepared, write, _) in CALLS {
-            prepare(db, operation(prepared)).await;
-            let repositories = Repositories::new(&configured(db.database()));
-            // Checks of the indexes come first, outside of the transaction.
-            write(&repositories, None).await.unwrap();
-            let mut session = db.client().start_session().await.unwrap();
-            session.start_transaction().await.unwrap();
-            db.recorder().clear();
-            write(&repositories, Some(&mut session)).await.unwrap();
-            session.commit_transaction().await.unwrap();
-            for sent in db.recorder().commands() {
-                let is_first = sent.command.contains_key("startTransaction");
-                let is_read = ["find", "aggregate"].contains(&sent.name.as_str());
-                assert!(
-                    is_first || !is_read || level(&sent.command).is_none(),
-                    "{prepared}: {sent:?}"
-                );
-            }
-        }
     })
     .await;
 }
