@@ -21,71 +21,68 @@ const DOCUMENT: i32 = FREE[0];
 /// The number of the next review.
 static NEXT: AtomicI32 = AtomicI32::new(6000);
 
+macro_rules! run {
+    (|$of:ident, $session:ident| $run:expr) => {
+        |$of, $session| Box::pin(async move { $run })
+    };
+}
+
 /// A write that reads, with the operation that prepares its document, and a read of the caller.
 const CALLS: [(&str, Run, Run); 6] = [
     (
         "append",
-        |of, session| {
-            Box::pin(async move {
-                of.trades
-                    .remove_item(&DOCUMENT, 99_999)
-                    .session(session)
-                    .await
-                    .map(drop)
-            })
-        },
-        |of, session| Box::pin(async move { of.trades.page(&DOCUMENT, 1).session(session).await.map(drop) }),
+        run!(|of, session| of
+            .trades
+            .remove_item(&DOCUMENT, 99_999)
+            .session(session)
+            .await
+            .map(drop)),
+        run!(|of, session| of.trades.page(&DOCUMENT, 1).session(session).await.map(drop)),
     ),
     (
         "push",
-        |of, session| {
-            Box::pin(async move {
-                let refused = of
-                    .books
-                    .update_element(DOCUMENT, doc! { "n": 1 }, doc! { "$set": { "m": 2 } });
-                assert!(refused.session(session).await.is_err());
-                Ok(())
-            })
-        },
-        |of, session| Box::pin(async move { of.books.get(DOCUMENT).session(session).await.map(drop) }),
+        run!(|of, session| {
+            let refused = of
+                .books
+                .update_element(DOCUMENT, doc! { "n": 1 }, doc! { "$set": { "m": 2 } });
+            assert!(refused.session(session).await.is_err());
+            Ok(())
+        }),
+        run!(|of, session| of.books.get(DOCUMENT).session(session).await.map(drop)),
     ),
     (
         "add_child",
-        |of, session| {
-            Box::pin(async move {
-                // It is refused, and a read finds out why.
-                let refused = of
-                    .patrons
-                    .update_child(DOCUMENT, 7000, doc! { "$set": { "city": "Cork" } });
-                assert_eq!(
-                    refused.session(session).await.unwrap_err().kind(),
-                    ErrorKind::ChildNotFound
-                );
-                Ok(())
-            })
-        },
-        |of, session| Box::pin(async move { of.patrons.get(DOCUMENT).session(session).await.map(drop) }),
+        run!(|of, session| {
+            // It is refused, and a read finds out why.
+            let refused = of
+                .patrons
+                .update_child(DOCUMENT, 7000, doc! { "$set": { "city": "Cork" } });
+            let refused = refused.session(session).await.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::ChildNotFound);
+            Ok(())
+        }),
+        run!(|of, session| of.patrons.get(DOCUMENT).session(session).await.map(drop)),
     ),
     (
         "update_source",
-        |of, session| {
+        run!(|of, session| {
             let order = doc! { "customer": { "_id": DOCUMENT } };
-            Box::pin(async move { of.orders.insert(&order).session(session).await.map(drop) })
-        },
-        |of, session| Box::pin(async move { of.orders.get(DOCUMENT).session(session).await.map(drop) }),
+            of.orders.insert(&order).session(session).await.map(drop)
+        }),
+        run!(|of, session| of.orders.get(DOCUMENT).session(session).await.map(drop)),
     ),
     (
         "update",
-        |of, session| Box::pin(async move { of.policies.restore(DOCUMENT, 1).session(session).await.map(drop) }),
-        |of, session| Box::pin(async move { of.policies.get(DOCUMENT).session(session).await.map(drop) }),
+        run!(|of, session| of.policies.restore(DOCUMENT, 1).session(session).await.map(drop)),
+        run!(|of, session| of.policies.get(DOCUMENT).session(session).await.map(drop)),
     ),
     (
         "insert",
-        |of, session| {
+        run!(|of, session| {
             let review = review(DOCUMENT, NEXT.fetch_add(1, Relaxed));
-            Box::pin(async move { of.products.insert(&review).session(session).await.map(drop) })
-        },
-        |of, session| Box::pin(async move { of.products.get(DOCUMENT).session(session).await.map(drop) }),
+            of.products.insert(&review).session(session).await.map(drop)
+        }),
+        run!(|of, session| of.products.get(DOCUMENT).session(session).await.map(drop)),
     ),
 ];
 

@@ -13,19 +13,10 @@ use support::followers::kill_after;
 use support::pace::Pace;
 
 /// All commands of followers.
+#[rustfmt::skip] // several in a line
 const COMMANDS: [&str; 12] = [
-    "hello",
-    "listIndexes",
-    "listCollections",
-    "collMod",
-    "find",
-    "aggregate",
-    "getMore",
-    "findAndModify",
-    "insert",
-    "update",
-    "delete",
-    "commitTransaction",
+    "hello", "listIndexes", "listCollections", "collMod", "find", "aggregate", "getMore", "findAndModify", "insert",
+    "update", "delete", "commitTransaction",
 ];
 
 impl Case<'_> {

@@ -84,7 +84,7 @@ const RUN_ELSEWHERE: Migrates = migration!(
     "archive::run, another cluster",
     |db| {
         fill_sales(db).await;
-        ensure_elsewhere(db).await
+        ensure_elsewhere(db).await;
     },
     |db, call| call.of(elsewhere(db).run()).await,
     lists_all: false,
@@ -129,7 +129,7 @@ const RESTORE_ELSEWHERE: Migrates = migration!(
     "archive::restore_many, another cluster",
     |db| {
         fill_archive(db).await;
-        ensure_elsewhere(db).await
+        ensure_elsewhere(db).await;
     },
     |db, call| call.of(elsewhere(db).restore_many(doc! { "_id": { "$lt": 10 } })).await,
     lists_all: false,

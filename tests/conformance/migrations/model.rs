@@ -12,6 +12,9 @@ use mongodb::bson::{Bson, Document, RawDocumentBuf, doc, serialize_to_document};
 
 use support::common::{contents, drop_all};
 
+/// Returns what is stored elsewhere than in the database.
+type Elsewhere = for<'a> fn(&'a TestDatabase) -> LocalBoxFuture<'a, Vec<String>>;
+
 /// One migration of a pattern, and the documents that it migrates.
 pub(super) struct Migrates {
     /// The pattern and the call.
@@ -23,7 +26,7 @@ pub(super) struct Migrates {
     /// Removes from a document what is different in each run.
     pub(super) normalize: fn(&str, &mut Document),
     /// Returns what it stores elsewhere than in the database.
-    pub(super) elsewhere: Option<for<'a> fn(&'a TestDatabase) -> LocalBoxFuture<'a, Vec<String>>>,
+    pub(super) elsewhere: Option<Elsewhere>,
     /// Brings commands that are sent in any order into one.
     pub(super) in_order: fn(Vec<Document>) -> Vec<Document>,
     /// Whether a plan lists all commands. Others list those of the first chunk, without the transaction.

@@ -35,7 +35,7 @@ const FROM_FLAT: Migrates = migration!(
     "bucket::migrate_from_flat",
     |db| {
         let keys: Vec<Bson> = (0..4).map(Bson::Int32).collect();
-        flat::fill(db, &flat::documents(&keys, 12)).await
+        flat::fill(db, &flat::documents(&keys, 12)).await;
     },
     |db, call| {
         let trades = flat::histories::<u32>(db).page_size(5).build().unwrap();
@@ -182,7 +182,7 @@ const EMBED: Migrates = migration!(
         patrons_stored(db).insert_many((1..=5).map(|id| doc! { "_id": id })).await.unwrap();
         let children = (0..20).map(|n| doc! { "_id": n, "patron_id": 1 + n % 4, "n": n });
         addresses(db).insert_many(children).await.unwrap();
-        index_reference(db).await
+        index_reference(db).await;
     },
     |db, call| {
         let (patrons, source) = (patrons(db), db.collection::<Document>("address"));

@@ -66,11 +66,8 @@ async fn the_copies_of_a_source_are_current_when_its_update_returns() {
         repository.sweep().await.unwrap();
         assert_eq!(orders::findings(&repository).await, []);
         lose(&router, 1);
-        repository
-            .delete_source(2)
-            .on_references(OnReferences::Clear)
-            .await
-            .unwrap();
+        let deleted = repository.delete_source(2).on_references(OnReferences::Clear);
+        deleted.await.unwrap();
         let dangling = doc! { "products._id": 2 };
         assert_eq!(orders::stored(db).count_documents(dangling).await.unwrap(), 0);
     })

@@ -55,10 +55,8 @@ impl Model for Sales {
 
     async fn fill(&self) {
         create_directory(&self.directory);
-        self.catalog
-            .delete_many(doc! { "_id.kind": "archive_file" })
-            .await
-            .unwrap();
+        let deleted = self.catalog.delete_many(doc! { "_id.kind": "archive_file" });
+        deleted.await.unwrap();
         self.archive.ensure_indexes().await.unwrap();
         let filed = (6..10).map(|id| sale(id, old(i64::from(id))));
         self.current.insert_many(filed).await.unwrap();

@@ -226,29 +226,12 @@ fn change_field(document: &mut Document, rng: &mut Rng) -> String {
 }
 
 fn value(rng: &mut Rng) -> Bson {
+    #[rustfmt::skip] // several in a line
     let values = [
-        Bson::Null,
-        Bson::Undefined,
-        Bson::MinKey,
-        Bson::MaxKey,
-        true.into(),
-        (-1).into(),
-        7.into(),
-        i64::MIN.into(),
-        i64::MAX.into(),
-        2.5.into(),
-        f64::NAN.into(),
-        f64::INFINITY.into(),
-        "".into(),
-        VALUE.into(),
-        "$count".into(),
-        vec![Bson::Null, VALUE.into()].into(),
-        Bson::Array(Vec::new()),
-        doc! {}.into(),
-        doc! { "id": VALUE, "n": 1 }.into(),
-        ObjectId::new().into(),
-        DateTime::MIN.into(),
-        DateTime::MAX.into(),
+        Bson::Null, Bson::Undefined, Bson::MinKey, Bson::MaxKey, true.into(), (-1).into(), 7.into(), i64::MIN.into(),
+        i64::MAX.into(), 2.5.into(), f64::NAN.into(), f64::INFINITY.into(), "".into(), VALUE.into(), "$count".into(),
+        vec![Bson::Null, VALUE.into()].into(), Bson::Array(Vec::new()), doc! {}.into(),
+        doc! { "id": VALUE, "n": 1 }.into(), ObjectId::new().into(), DateTime::MIN.into(), DateTime::MAX.into(),
         DateTime::from_millis(5).into(),
     ];
     values[rng.usize(..values.len())].clone()

@@ -58,10 +58,8 @@ impl Model for Migrations {
     async fn fill(&self) {
         // A collection that does not exist has no indexes.
         let _ = self.stored.drop_indexes().await;
-        self.customers
-            .insert_many([customer(1, "Ann"), customer(2, "Bea")])
-            .await
-            .unwrap();
+        let inserted = self.customers.insert_many([customer(1, "Ann"), customer(2, "Bea")]);
+        inserted.await.unwrap();
     }
 
     async fn facts(&self) -> Vec<String> {

@@ -8,8 +8,7 @@ use mongodb::bson::{Bson, Document, doc};
 
 use super::operation::Promise::{Atomic, Reads, Steps};
 use super::operation::{Call, Model, Of, calls, documents, indexes, retry_policy, serialized};
-use super::subset_computed::{self, are_figures_correct, has_figures};
-use super::subset_several::{self, has_oldest, is_oldest_correct};
+use super::subset_kinds::{self, are_figures_correct, has_figures, has_oldest, is_oldest_correct};
 use support::subset::{Products, Review, builder_of, day, newest, review_of, truth};
 
 const SIZE: usize = 2;
@@ -142,8 +141,8 @@ impl Model for Shop {
             products: of.collection("product"),
             reviews: of.collection("review"),
             newest: builder().build().unwrap(),
-            computed: subset_computed::repository(builder()),
-            several: subset_several::repository(builder()),
+            computed: subset_kinds::computed(builder()),
+            several: subset_kinds::several(builder()),
         }
     }
 
@@ -259,9 +258,7 @@ async fn write_first(m: &Shop) -> Result<(), Error> {
 /// Stores a stale subset.
 pub(super) fn stale(m: &Shop) -> futures::future::LocalBoxFuture<'_, ()> {
     Box::pin(async move {
-        m.reviews
-            .delete_one(doc! { "product_id": 1, "review_id": 3 })
-            .await
-            .unwrap();
+        let deleted = m.reviews.delete_one(doc! { "product_id": 1, "review_id": 3 });
+        deleted.await.unwrap();
     })
 }

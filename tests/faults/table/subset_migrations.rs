@@ -135,15 +135,11 @@ fn behind(m: &Shop) -> LocalBoxFuture<'_, ()> {
         let follow = m.two.follow(FOLLOWER).enable_pre_images().run_until_current();
         // An older server cannot, and the call itself must report it.
         if follow.await.is_ok() {
-            m.reviews
-                .delete_one(doc! { "product_id": 1, "review_id": 3 })
-                .await
-                .unwrap();
+            let deleted = m.reviews.delete_one(doc! { "product_id": 1, "review_id": 3 });
+            deleted.await.unwrap();
             let later = doc! { "$set": { "published_date": day(30) } };
-            m.reviews
-                .update_one(doc! { "product_id": 2, "review_id": 0 }, later)
-                .await
-                .unwrap();
+            let updated = m.reviews.update_one(doc! { "product_id": 2, "review_id": 0 }, later);
+            updated.await.unwrap();
         }
     })
 }

@@ -67,9 +67,9 @@ impl Table {
         let report = Mutex::new(Report::default());
         let started = Instant::now();
         let work_on = |worker: usize| {
-            self.suites
-                .iter()
-                .for_each(|suite| run_suite(suite, worker, &form, &report))
+            for suite in &self.suites {
+                run_suite(suite, worker, &form, &report);
+            }
         };
         let ended: Vec<_> = thread::scope(|scope| {
             let start = |worker| {
