@@ -1,15 +1,9 @@
 //! Calls in a session and a transaction of the caller.
 
-mod bucket;
-mod embedded;
-mod history;
-mod intervals;
+mod children;
+mod documents;
 mod model;
-mod outlier;
-mod reference;
-mod schema;
 mod spawned;
-mod subset;
 
 use futures::future::{LocalBoxFuture, join_all};
 use mongo_patterns::ErrorKind;
@@ -32,14 +26,14 @@ const fn of<C: Calls>() -> (&'static str, Begin) {
 
 async fn for_each(test: impl AsyncFn(&TestDatabase, &dyn AnyCalls) + Sync) {
     let all = [
-        of::<bucket::Buckets>(),
-        of::<outlier::Lists>(),
-        of::<subset::Subsets>(),
-        of::<embedded::Children>(),
-        of::<history::Histories>(),
-        of::<intervals::Intervals>(),
-        of::<reference::References>(),
-        of::<schema::Contacts>(),
+        of::<children::Buckets>(),
+        of::<children::Lists>(),
+        of::<children::Subsets>(),
+        of::<children::Children>(),
+        of::<documents::Histories>(),
+        of::<documents::Intervals>(),
+        of::<documents::References>(),
+        of::<documents::Contacts>(),
     ];
     let one = async |db: &TestDatabase, (_, begin): (&'static str, Begin)| {
         let calls = begin(db).await;
