@@ -289,9 +289,8 @@ async fn what_rewrites_documents_needs_an_entry_that_fits_them() {
         let products = subset::products(db).await;
         for id in 2..30 {
             subset::add_product(db, id).await;
-            for review in 0..4 {
-                products.insert(&subset::review_of(id, review, 0)).await.unwrap();
-            }
+            let reviews: Vec<_> = (0..4).map(|review| subset::review_of(id, review, 0)).collect();
+            products.insert_many(&reviews).await.unwrap();
         }
         without_entries(db).await;
         let before = contents(db).await;
@@ -358,10 +357,8 @@ async fn an_entry_of_a_later_version_is_refused() {
     testkit::run(async |db| {
         let trades = trades(db).await;
         let entries = db.plain_collection::<Document>("mongo_patterns");
-        entries
-            .update_one(doc! {}, doc! { "$set": { "format": 2 } })
-            .await
-            .unwrap();
+        let updated = entries.update_one(doc! {}, doc! { "$set": { "format": 2 } });
+        updated.await.unwrap();
         let error = collected(trades.repair().stream()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         entries

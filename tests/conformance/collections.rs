@@ -17,51 +17,39 @@ async fn create(db: &TestDatabase, collection: &str, options: Document) {
     plain.run_command(create).await.unwrap();
 }
 
-/// Creates each collection with these options, alone, and checks that `ensure_indexes` refuses it and creates nothing.
-async fn refuses(db: &TestDatabase, options: Document, kind: ErrorKind) {
-    let plain = db.plain_client().database(db.database().name());
-    for pattern in PATTERNS {
-        let repository = || (pattern.over)(&collections(db, pattern.collections));
-        for namespace in repository().namespaces() {
-            let collection = &namespace.coll;
-            create(db, collection, options.clone()).await;
-            let error = repository().ensure_indexes().await.unwrap_err();
-            assert_eq!(error.kind(), kind, "{} {collection} {options}: {error:?}", pattern.name);
-            assert!(error.to_string().contains(&format!("`{namespace}`")), "{error}");
-            let names = plain.list_collection_names().await.unwrap();
-            let created = names.iter().filter(|name| !name.starts_with("system."));
-            assert_eq!(created.collect::<Vec<_>>(), [collection], "{} {options}", pattern.name);
-            plain.collection::<Document>(collection).drop().await.unwrap();
-            repository().ensure_indexes().await.unwrap();
-            plain.drop().await.unwrap();
+/// Each collection of each pattern is created with these options, alone.
+#[tokio::test]
+async fn a_collection_that_no_pattern_supports_is_refused_and_nothing_is_created() {
+    let clustered = doc! { "clusteredIndex": { "key": { "_id": 1 }, "unique": true } };
+    let collation = doc! { "collation": { "locale": "en", "strength": 2 } };
+    let refused = [
+        (doc! { "capped": true, "size": 4096 }, ErrorKind::Configuration),
+        (doc! { "viewOn": "others", "pipeline": [] }, ErrorKind::Configuration),
+        (doc! { "timeseries": { "timeField": "at" } }, ErrorKind::Configuration),
+        (clustered, ErrorKind::Configuration),
+        (collation, ErrorKind::UnsupportedCollation),
+    ];
+    testkit::run(async |db| {
+        let plain = db.plain_client().database(db.database().name());
+        for pattern in PATTERNS {
+            let repository = || (pattern.over)(&collections(db, pattern.collections));
+            for namespace in repository().namespaces() {
+                let collection = &namespace.coll;
+                for (options, kind) in &refused {
+                    create(db, collection, options.clone()).await;
+                    let error = repository().ensure_indexes().await.unwrap_err();
+                    let context = format!("{} {collection} {options}: {error:?}", pattern.name);
+                    assert_eq!(error.kind(), *kind, "{context}");
+                    assert!(error.to_string().contains(&format!("`{namespace}`")), "{context}");
+                    let names = plain.list_collection_names().await.unwrap();
+                    let created = names.iter().filter(|name| !name.starts_with("system."));
+                    assert_eq!(created.collect::<Vec<_>>(), [collection], "{context}");
+                    plain.collection::<Document>(collection).drop().await.unwrap();
+                }
+                repository().ensure_indexes().await.unwrap();
+                plain.drop().await.unwrap();
+            }
         }
-    }
-}
-
-#[tokio::test]
-#[ignore = "slow: cargo xtask ci"]
-async fn a_collation_is_refused_for_every_collection_of_a_pattern() {
-    testkit::run(async |db| {
-        let collation = doc! { "collation": { "locale": "en", "strength": 2 } };
-        refuses(db, collation, ErrorKind::UnsupportedCollation).await;
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_capped_collection_is_refused() {
-    testkit::run(async |db| {
-        refuses(db, doc! { "capped": true, "size": 4096 }, ErrorKind::Configuration).await;
-    })
-    .await;
-}
-
-#[tokio::test]
-#[ignore = "slow: cargo xtask ci"]
-async fn a_view_is_refused_for_every_collection_of_a_pattern() {
-    testkit::run(async |db| {
-        let view = doc! { "viewOn": "others", "pipeline": [] };
-        refuses(db, view, ErrorKind::Configuration).await;
     })
     .await;
 }
@@ -91,26 +79,6 @@ async fn a_command_that_a_view_does_not_have_is_refused_with_what_to_do() {
                 "{error}"
             );
         }
-    })
-    .await;
-}
-
-#[tokio::test]
-#[ignore = "slow: cargo xtask ci"]
-async fn a_time_series_is_refused() {
-    testkit::run(async |db| {
-        let options = doc! { "timeseries": { "timeField": "at" } };
-        refuses(db, options, ErrorKind::Configuration).await;
-    })
-    .await;
-}
-
-#[tokio::test]
-#[ignore = "slow: cargo xtask ci"]
-async fn a_clustered_collection_is_refused() {
-    testkit::run(async |db| {
-        let options = doc! { "clusteredIndex": { "key": { "_id": 1 }, "unique": true } };
-        refuses(db, options, ErrorKind::Configuration).await;
     })
     .await;
 }

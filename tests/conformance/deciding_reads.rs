@@ -21,71 +21,68 @@ const DOCUMENT: i32 = FREE[0];
 /// The number of the next review.
 static NEXT: AtomicI32 = AtomicI32::new(6000);
 
+macro_rules! run {
+    (|$of:ident, $session:ident| $run:expr) => {
+        |$of, $session| Box::pin(async move { $run })
+    };
+}
+
 /// A write that reads, with the operation that prepares its document, and a read of the caller.
 const CALLS: [(&str, Run, Run); 6] = [
     (
         "append",
-        |of, session| {
-            Box::pin(async move {
-                of.trades
-                    .remove_item(&DOCUMENT, 99_999)
-                    .session(session)
-                    .await
-                    .map(drop)
-            })
-        },
-        |of, session| Box::pin(async move { of.trades.page(&DOCUMENT, 1).session(session).await.map(drop) }),
+        run!(|of, session| of
+            .trades
+            .remove_item(&DOCUMENT, 99_999)
+            .session(session)
+            .await
+            .map(drop)),
+        run!(|of, session| of.trades.page(&DOCUMENT, 1).session(session).await.map(drop)),
     ),
     (
         "push",
-        |of, session| {
-            Box::pin(async move {
-                let refused = of
-                    .books
-                    .update_element(DOCUMENT, doc! { "n": 1 }, doc! { "$set": { "m": 2 } });
-                assert!(refused.session(session).await.is_err());
-                Ok(())
-            })
-        },
-        |of, session| Box::pin(async move { of.books.get(DOCUMENT).session(session).await.map(drop) }),
+        run!(|of, session| {
+            let refused = of
+                .books
+                .update_element(DOCUMENT, doc! { "n": 1 }, doc! { "$set": { "m": 2 } });
+            assert!(refused.session(session).await.is_err());
+            Ok(())
+        }),
+        run!(|of, session| of.books.get(DOCUMENT).session(session).await.map(drop)),
     ),
     (
         "add_child",
-        |of, session| {
-            Box::pin(async move {
-                // It is refused, and a read finds out why.
-                let refused = of
-                    .patrons
-                    .update_child(DOCUMENT, 7000, doc! { "$set": { "city": "Cork" } });
-                assert_eq!(
-                    refused.session(session).await.unwrap_err().kind(),
-                    ErrorKind::ChildNotFound
-                );
-                Ok(())
-            })
-        },
-        |of, session| Box::pin(async move { of.patrons.get(DOCUMENT).session(session).await.map(drop) }),
+        run!(|of, session| {
+            // It is refused, and a read finds out why.
+            let refused = of
+                .patrons
+                .update_child(DOCUMENT, 7000, doc! { "$set": { "city": "Cork" } });
+            let refused = refused.session(session).await.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::ChildNotFound);
+            Ok(())
+        }),
+        run!(|of, session| of.patrons.get(DOCUMENT).session(session).await.map(drop)),
     ),
     (
         "update_source",
-        |of, session| {
+        run!(|of, session| {
             let order = doc! { "customer": { "_id": DOCUMENT } };
-            Box::pin(async move { of.orders.insert(&order).session(session).await.map(drop) })
-        },
-        |of, session| Box::pin(async move { of.orders.get(DOCUMENT).session(session).await.map(drop) }),
+            of.orders.insert(&order).session(session).await.map(drop)
+        }),
+        run!(|of, session| of.orders.get(DOCUMENT).session(session).await.map(drop)),
     ),
     (
         "update",
-        |of, session| Box::pin(async move { of.policies.restore(DOCUMENT, 1).session(session).await.map(drop) }),
-        |of, session| Box::pin(async move { of.policies.get(DOCUMENT).session(session).await.map(drop) }),
+        run!(|of, session| of.policies.restore(DOCUMENT, 1).session(session).await.map(drop)),
+        run!(|of, session| of.policies.get(DOCUMENT).session(session).await.map(drop)),
     ),
     (
         "insert",
-        |of, session| {
+        run!(|of, session| {
             let review = review(DOCUMENT, NEXT.fetch_add(1, Relaxed));
-            Box::pin(async move { of.products.insert(&review).session(session).await.map(drop) })
-        },
-        |of, session| Box::pin(async move { of.products.get(DOCUMENT).session(session).await.map(drop) }),
+            of.products.insert(&review).session(session).await.map(drop)
+        }),
+        run!(|of, session| of.products.get(DOCUMENT).session(session).await.map(drop)),
     ),
 ];
 
@@ -110,7 +107,7 @@ fn is_from_primary(read: &Document) -> bool {
 }
 
 #[tokio::test]
-async fn deciding_reads_are_local_and_from_the_primary_also_in_a_session_of_the_caller() {
+async fn deciding_reads_are_local_and_from_the_primary_but_those_of_a_transaction_of_the_caller() {
     testkit::run(async |db| {
         for (prepared, write, read) in CALLS {
             prepare(db, operation(prepared)).await;
@@ -139,6 +136,18 @@ async fn deciding_reads_are_local_and_from_the_primary_also_in_a_session_of_the_
                 read(&repositories, in_session.then_some(&mut session)).await.unwrap();
                 let sent = db.recorder().commands().pop().unwrap();
                 assert_eq!(level(&sent.command), Some("majority"), "{prepared}: {sent:?}");
+            }
+            // A transaction has a read concern of its own, which a read in it must not change.
+            let mut session = db.client().start_session().await.unwrap();
+            session.start_transaction().await.unwrap();
+            db.recorder().clear();
+            write(&repositories, Some(&mut session)).await.unwrap();
+            session.commit_transaction().await.unwrap();
+            for sent in db.recorder().commands() {
+                let is_first = sent.command.contains_key("startTransaction");
+                let is_read = ["find", "aggregate"].contains(&sent.name.as_str());
+                let has_none = level(&sent.command).is_none();
+                assert!(is_first || !is_read || has_none, "{prepared}: {sent:?}");
             }
         }
     })
@@ -175,33 +184,6 @@ async fn the_scans_of_all_documents_are_too() {
             assert!(is_from_primary(scan) && level(scan) == Some("local"), "{scan}");
         }
         assert!(scans.count() >= 13, "{commands:?}");
-    })
-    .await;
-}
-
-/// A transaction has a read concern of its own, which a read in it must not change.
-#[tokio::test]
-async fn a_deciding_read_in_a_transaction_has_its_read_concern() {
-    testkit::run(async |db| {
-        for (prepared, write, _) in CALLS {
-            prepare(db, operation(prepared)).await;
-            let repositories = Repositories::new(&configured(db.database()));
-            // Checks of the indexes come first, outside of the transaction.
-            write(&repositories, None).await.unwrap();
-            let mut session = db.client().start_session().await.unwrap();
-            session.start_transaction().await.unwrap();
-            db.recorder().clear();
-            write(&repositories, Some(&mut session)).await.unwrap();
-            session.commit_transaction().await.unwrap();
-            for sent in db.recorder().commands() {
-                let is_first = sent.command.contains_key("startTransaction");
-                let is_read = ["find", "aggregate"].contains(&sent.name.as_str());
-                assert!(
-                    is_first || !is_read || level(&sent.command).is_none(),
-                    "{prepared}: {sent:?}"
-                );
-            }
-        }
     })
     .await;
 }

@@ -56,11 +56,8 @@ async fn a_value_is_erased_from_the_revisions_and_from_the_copies() {
         orders.update_source(1, rename("a customer")).await.unwrap();
         // A snapshot does not follow its source.
         assert_eq!(mentioned_in(db).await, ["orders"]);
-        orders
-            .delete_source(1)
-            .on_references(OnReferences::Clear)
-            .await
-            .unwrap();
+        let deleted = orders.delete_source(1).on_references(OnReferences::Clear);
+        deleted.await.unwrap();
         assert_eq!(mentioned_in(db).await, Vec::<String>::new());
         assert_eq!(
             policies.get(1).await.unwrap().unwrap().document.get("customerName"),
@@ -112,18 +109,8 @@ async fn nothing_of_a_person_is_left() {
         for id in 0..3 {
             orders.insert(&reference::order(id, 1)).await.unwrap();
         }
-        let expected = [
-            "customers",
-            "extra_sales",
-            "orders",
-            "patron",
-            "policyRevisions",
-            "product",
-            "review",
-            "sales",
-            "trades",
-        ];
-        assert_eq!(mentioned_in(db).await, expected);
+        let expected = "customers, extra_sales, orders, patron, policyRevisions, product, review, sales, trades";
+        assert_eq!(mentioned_in(db).await.join(", "), expected);
 
         trades.delete_key(&7).await.unwrap();
         for id in [1, 2] {
@@ -141,11 +128,8 @@ async fn nothing_of_a_person_is_left() {
         embedded::stored(db).delete_one(doc! { "_id": PERSON }).await.unwrap();
         policies.delete(1).await.unwrap();
         policies.prune(1).keep_last(1).await.unwrap();
-        orders
-            .delete_source(1)
-            .on_references(OnReferences::Clear)
-            .await
-            .unwrap();
+        let deleted = orders.delete_source(1).on_references(OnReferences::Clear);
+        deleted.await.unwrap();
 
         assert_eq!(mentioned_in(db).await, Vec::<String>::new());
         assert_eq!(products.get(1).await.unwrap().unwrap().reviews.len(), 8);

@@ -1,7 +1,7 @@
 //! Items of two versions, in four patterns: a number in a field `qty`, which moves to `amount`.
 
-use futures::future::{join, join_all};
-use futures::{Stream, TryStreamExt};
+use futures::TryStreamExt;
+use futures::future::{LocalBoxFuture, join, join_all};
 use mongo_patterns::bucket::BucketRepository;
 use mongo_patterns::embedded::EmbeddedRepository;
 use mongo_patterns::outlier::OutlierRepository;
@@ -133,13 +133,6 @@ pub fn child(product: i32, n: i32) -> Document {
     review
 }
 
-/// Removes what is different in each run.
-pub fn without_ids(collection: &str, document: &mut Document) {
-    if ["review", "extra_sales"].contains(&collection) {
-        document.remove("_id");
-    }
-}
-
 /// Returns all items of all collections, also those that are embedded in others.
 async fn items(db: &TestDatabase) -> Vec<Document> {
     let mut items = Vec::new();
@@ -159,50 +152,102 @@ async fn items(db: &TestDatabase) -> Vec<Document> {
     items
 }
 
-async fn findings<F>(stream: impl Stream<Item = Result<F>>) -> usize {
-    stream.try_collect::<Vec<F>>().await.unwrap().len()
+/// The items of a pattern, and what the tests do with them by a repository of a process of its own.
+struct Pattern {
+    name: &'static str,
+    /// How many items there are at first.
+    items: u64,
+    fill: for<'a> fn(&'a Database) -> LocalBoxFuture<'a, ()>,
+    migrate: for<'a> fn(&'a Database, ItemSteps, Option<u64>) -> LocalBoxFuture<'a, Result<MigratedItems>>,
+    /// Adds an item to a document.
+    add: for<'a> fn(&'a Database, Document) -> LocalBoxFuture<'a, ()>,
+    /// The number of findings of `verify`.
+    findings: for<'a> fn(&'a Database) -> LocalBoxFuture<'a, usize>,
 }
 
-/// Runs a test for the repository of each pattern, with the number of its items.
-macro_rules! each {
-    ($db:ident, |$repository:ident, $number:ident| $test:block) => {
-        each!(@one $db, fill_trades, trades, 30, $repository, $number, $test);
-        each!(@one $db, fill_books, books, 15, $repository, $number, $test);
-        each!(@one $db, fill_patrons, patrons, 15, $repository, $number, $test);
-        each!(@one $db, fill_products, products, 15, $repository, $number, $test);
+macro_rules! pattern {
+    ($name:literal, $items:literal, $fill:ident, $build:ident, |$repository:ident, $item:ident| $add:expr) => {
+        Pattern {
+            name: $name,
+            items: $items,
+            fill: |database| Box::pin($fill(database)),
+            migrate: |database, steps, chunk| {
+                Box::pin(async move {
+                    let repository = $build(database);
+                    let migration = repository.migrate_items(steps);
+                    match chunk {
+                        Some(chunk) => migration.chunk(chunk).await,
+                        None => migration.await,
+                    }
+                })
+            },
+            add: |database, $item| {
+                Box::pin(async move {
+                    let $repository = $build(database);
+                    $add.await.unwrap();
+                })
+            },
+            findings: |database| {
+                Box::pin(async move {
+                    let repository = $build(database);
+                    let findings: Vec<_> = repository.verify().stream().try_collect().await.unwrap();
+                    findings.len()
+                })
+            },
+        }
     };
-    (@one $db:ident, $fill:ident, $build:ident, $items:literal, $repository:ident, $number:ident, $test:block) => {{
-        $db.database().drop().await.unwrap();
-        $fill($db.database()).await;
-        let ($repository, $number) = ($build($db.database()), $items);
-        $db.recorder().clear();
-        $test
-    }};
+}
+
+const PATTERNS: [Pattern; 4] = [
+    pattern!("bucket", 30, fill_trades, trades, |trades, item| trades
+        .append(&1, &item)),
+    pattern!("outlier", 15, fill_books, books, |books, item| books.push(2, &item)),
+    pattern!("embedded", 15, fill_patrons, patrons, |patrons, item| patrons
+        .add_child(1, &item)),
+    pattern!("subset", 15, fill_products, products, |products, item| products
+        .insert(&item)),
+];
+
+impl Pattern {
+    /// Stores the first items in an empty database.
+    async fn begin(&self, db: &TestDatabase) {
+        db.database().drop().await.unwrap();
+        (self.fill)(db.database()).await;
+        db.recorder().clear();
+    }
+
+    async fn migrate(&self, db: &TestDatabase, steps: ItemSteps) -> Result<MigratedItems> {
+        (self.migrate)(db.database(), steps, None).await
+    }
+}
+
+/// Checks that all items have the new version.
+async fn assert_new(db: &TestDatabase, context: &str) -> usize {
+    let items = items(db).await;
+    let is_new = |item: &Document| item.get("schemaVersion") == Some(&2.into());
+    assert!(items.iter().all(is_new), "{context}: {items:?}");
+    items.len()
 }
 
 #[tokio::test]
 async fn all_items_are_converted_and_the_documents_stay_valid() {
     testkit::run(async |db| {
-        each!(db, |repository, number| {
+        for pattern in PATTERNS {
+            pattern.begin(db).await;
             let before = items(db).await.len();
-            let migrated: MigratedItems = repository.migrate_items(steps()).chunk(2).await.unwrap();
-            assert_eq!(migrated.items, number, "{repository:?}");
-            let items = items(db).await;
-            assert_eq!(items.len(), before);
-            for item in items {
+            let migrated = (pattern.migrate)(db.database(), steps(), Some(2)).await.unwrap();
+            assert_eq!(migrated.items, pattern.items, "{}", pattern.name);
+            assert_eq!(assert_new(db, pattern.name).await, before);
+            for item in items(db).await {
                 let n = item.get_i32("n").unwrap();
-                assert_eq!(item.get("schemaVersion"), Some(&2.into()), "{item}");
                 assert_eq!(item.get("amount"), Some(&(i64::from(n % 7) * 100).into()), "{item}");
-                assert_eq!(
-                    (item.get("qty"), item.get("note")),
-                    (None, Some(&"$qty".into())),
-                    "{item}"
-                );
+                let others = (item.get("qty"), item.get("note"));
+                assert_eq!(others, (None, Some(&"$qty".into())), "{item}");
             }
-            assert_eq!(findings(repository.verify().stream()).await, 0);
-            let again = repository.migrate_items(steps()).await.unwrap();
+            assert_eq!((pattern.findings)(db.database()).await, 0, "{}", pattern.name);
+            let again = pattern.migrate(db, steps()).await.unwrap();
             assert_eq!(again, MigratedItems::default());
-        });
+        }
     })
     .await;
 }
@@ -210,60 +255,48 @@ async fn all_items_are_converted_and_the_documents_stay_valid() {
 #[tokio::test]
 async fn a_step_that_changes_what_the_pattern_needs_is_refused() {
     testkit::run(async |db| {
-        each!(db, |repository, number| {
+        for pattern in PATTERNS {
+            let name = pattern.name;
+            pattern.begin(db).await;
             let before = format!("{:?}", contents(db).await);
-            assert!(number > 0);
             let changed = |field: &'static str| {
                 ItemSteps::new().step(1, move |mut old: Document| {
                     old.insert(field, "other");
                     Ok(old)
                 })
             };
-            let failing =
-                ItemSteps::new().step(1, |_: Document| Err::<Document, _>(Error::new(ErrorKind::Encode, "no")));
+            let failing = |_: Document| Err::<Document, _>(Error::new(ErrorKind::Encode, "no"));
             let gap = steps().step(3, |old: Document| Ok(old));
-            let is_free = repository.pattern() == "outlier";
-            let mut refused = vec![
-                (repository.migrate_items(failing).await, ErrorKind::Encode),
-                (
-                    repository.migrate_items(ItemSteps::new()).await,
-                    ErrorKind::Configuration,
-                ),
-                (repository.migrate_items(gap).await, ErrorKind::Configuration),
-                (
-                    repository.migrate_items(steps().version_field("a.b")).await,
-                    ErrorKind::Configuration,
-                ),
-                (
-                    repository.migrate_items(steps()).chunk(0).await,
-                    ErrorKind::InvalidArgument,
-                ),
-            ];
-            if !is_free {
-                refused.push((repository.migrate_items(changed("n")).await, ErrorKind::InvalidArgument));
+            for (steps, kind) in [
+                (ItemSteps::new().step(1, failing), ErrorKind::Encode),
+                (ItemSteps::new(), ErrorKind::Configuration),
+                (gap, ErrorKind::Configuration),
+                (steps().version_field("a.b"), ErrorKind::Configuration),
+            ] {
+                let refused = pattern.migrate(db, steps).await.unwrap_err();
+                assert_eq!(refused.kind(), kind, "{name}: {refused:?}");
             }
-            if ["bucket", "subset"].contains(&repository.pattern()) {
-                let error = repository.migrate_items(changed("date")).await.unwrap_err();
-                assert!(
-                    error.field().unwrap().ends_with("date") && error.document_id().is_some(),
-                    "{error:?}"
-                );
-                refused.push((Err(error), ErrorKind::InvalidArgument));
+            let refused = (pattern.migrate)(db.database(), steps(), Some(0)).await.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{name}");
+            if name != "outlier" {
+                let refused = pattern.migrate(db, changed("n")).await.unwrap_err();
+                assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{name}");
             }
-            for (result, kind) in refused {
-                assert_eq!(result.unwrap_err().kind(), kind, "{repository:?}");
+            if ["bucket", "subset"].contains(&name) {
+                let refused = pattern.migrate(db, changed("date")).await.unwrap_err();
+                assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{name}");
+                let is_of_date = refused.field().unwrap().ends_with("date");
+                assert!(is_of_date && refused.document_id().is_some(), "{refused:?}");
             }
             assert_eq!(format!("{:?}", contents(db).await), before);
-        });
-        let unique = OutlierRepository::<Document, Document>::builder(
-            db.collection::<Document>("a"),
-            db.collection::<Document>("b"),
-        )
-        .array_field("customers")
-        .parent_field("book_id")
-        .unique_elements()
-        .build()
-        .unwrap();
+        }
+        let [books, extras] = ["a", "b"].map(|name| db.collection::<Document>(name));
+        let unique = OutlierRepository::<Document, Document>::builder(books, extras);
+        let unique = unique
+            .array_field("customers")
+            .parent_field("book_id")
+            .unique_elements();
+        let unique = unique.build().unwrap();
         let refused = unique.migrate_items(steps()).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
     })
@@ -276,34 +309,25 @@ async fn a_step_that_changes_what_the_pattern_needs_is_refused() {
 async fn no_item_is_lost_beside_the_migration() {
     testkit::run(async |db| {
         let new = |n: i32| {
-            let mut item = item(n);
+            let mut item = child(1, n);
             item.remove("qty");
             item.extend(doc! { "amount": i64::from(n % 7) * 100, "schemaVersion": 2 });
             item
         };
-        each!(db, |repository, number| {
+        for pattern in PATTERNS {
+            let name = pattern.name;
+            pattern.begin(db).await;
             let before = items(db).await.len();
-            let pattern = repository.pattern();
-            let writers = (0..3).map(|writer| async move {
+            let writers = (0..3).map(async |writer| {
                 for n in 0..15 {
-                    let item = new(1000 + writer * 100 + n);
-                    match pattern {
-                        "bucket" => drop(trades(db.database()).append(&1, &item).await.unwrap()),
-                        "outlier" => drop(books(db.database()).push(2, &item).await.unwrap()),
-                        "embedded" => patrons(db.database()).add_child(1, &item).await.unwrap(),
-                        _ => {
-                            let mut review = item;
-                            review.insert("product_id", 1);
-                            products(db.database()).insert(&review).await.map(drop).unwrap();
-                        }
-                    }
+                    (pattern.add)(db.database(), new(1000 + writer * 100 + n)).await;
                 }
             });
             let migration = async {
                 let mut items = 0;
                 // Until nothing is left, as a conflict can exhaust the retry policy.
                 for _ in 0..20 {
-                    match repository.migrate_items(steps()).chunk(1).await {
+                    match (pattern.migrate)(db.database(), steps(), Some(1)).await {
                         Ok(migrated) if migrated.items == 0 => break,
                         Ok(migrated) => items += migrated.items,
                         Err(error) => assert!(error.is_contention(), "{error:?}"),
@@ -312,17 +336,12 @@ async fn no_item_is_lost_beside_the_migration() {
                 items
             };
             let (converted, _) = join(migration, join_all(writers)).await;
-            assert!(converted <= number, "{converted}");
-            repository.migrate_items(steps()).await.unwrap();
-            let stored = items(db).await;
-            assert!(
-                stored.iter().all(|item| item.get("schemaVersion") == Some(&2.into())),
-                "{pattern}"
-            );
+            assert!(converted <= pattern.items, "{name}: {converted}");
+            pattern.migrate(db, steps()).await.unwrap();
             // The subset of a product has three reviews, whatever is added.
-            assert_eq!(stored.len(), before + 45, "{pattern}");
-            assert_eq!(findings(repository.verify().stream()).await, 0, "{pattern}");
-        });
+            assert_eq!(assert_new(db, name).await, before + 45, "{name}");
+            assert_eq!((pattern.findings)(db.database()).await, 0, "{name}");
+        }
         assert!(!all(&db.plain_collection("mongo_patterns")).await.is_empty());
     })
     .await;
@@ -332,14 +351,14 @@ async fn no_item_is_lost_beside_the_migration() {
 #[tokio::test]
 async fn a_write_between_the_read_and_the_update_is_kept() {
     testkit::run(async |db| {
-        each!(db, |repository, number| {
-            assert!(number > 0);
-            let (name, field) = match repository.pattern() {
-                "bucket" => ("trades", "history.0.late"),
-                "outlier" => ("sales", "customers.0.late"),
-                "embedded" => ("patron", "addresses.0.late"),
-                _ => ("review", "late"),
-            };
+        let fields = [
+            ("trades", "history.0.late"),
+            ("sales", "customers.0.late"),
+            ("patron", "addresses.0.late"),
+            ("review", "late"),
+        ];
+        for (pattern, (name, field)) in PATTERNS.into_iter().zip(fields) {
+            pattern.begin(db).await;
             let (update, kept) = (doc! { "$set": { field: true } }, doc! { field: true });
             let write = once_elsewhere(db, name, update);
             let steps = ItemSteps::new().step(1, move |old: Old| {
@@ -349,16 +368,10 @@ async fn a_write_between_the_read_and_the_update_is_kept() {
             });
             let stored = db.plain_collection::<Document>(name);
             let documents = stored.count_documents(doc! {}).await.unwrap();
-            repository.migrate_items(steps).await.unwrap();
+            pattern.migrate(db, steps).await.unwrap();
             assert_eq!(stored.count_documents(kept).await.unwrap(), documents, "{name}");
-            assert!(
-                items(db)
-                    .await
-                    .iter()
-                    .all(|item| item.get("schemaVersion") == Some(&2.into())),
-                "{name}"
-            );
-        });
+            assert_new(db, name).await;
+        }
     })
     .await;
 }

@@ -117,16 +117,12 @@ async fn a_document_that_would_exceed_16_mib_is_refused_by_every_insert() {
         let products: subset_support::Products = subset_support::builder(db.database()).build().unwrap();
         products.ensure_indexes().await.unwrap();
         plant(db, &patron("jane", [address("home")])).await;
-        db.plain_collection("product")
-            .insert_one(doc! { "_id": 1 })
-            .await
-            .unwrap();
+        let product = db.plain_collection::<Document>("product");
+        product.insert_one(doc! { "_id": 1 }).await.unwrap();
         let review = doc! { "product_id": 1, "review_id": 9 };
         db.plain_collection("review").insert_one(review).await.unwrap();
-        db.plain_collection::<Document>("other")
-            .insert_one(doc! {})
-            .await
-            .unwrap();
+        let other = db.plain_collection::<Document>("other");
+        other.insert_one(doc! {}).await.unwrap();
         let both = &[false, true][..];
         for (bytes, in_transactions) in [(16 * MIB - 10, both), (17 * MIB, &[true]), (50 * MIB, &[false])] {
             for (call, error) in insert_of_every_pattern(db, bytes, in_transactions).await {

@@ -39,8 +39,8 @@ use tokio::runtime::Builder;
 
 /// Runs a test for each of the models, with a database of its own. Each has a thread, because a planned fault blocks it. A
 /// failure does not prevent the others.
-async fn each<M: Copy + Send, const N: usize>(
-    models: [M; N],
+async fn each<M: Copy + Send>(
+    models: impl IntoIterator<Item = M>,
     name: impl Fn(M) -> &'static str,
     test: impl AsyncFn(&TestDatabase, M) + Sync,
 ) {
@@ -51,8 +51,9 @@ async fn each<M: Copy + Send, const N: usize>(
     // The databases have the name of the test.
     let named = || thread::Builder::new().name(thread::current().name().unwrap_or_default().to_owned());
     let failed = thread::scope(|scope| {
-        let started = models.map(|model| named().spawn_scoped(scope, move || one(model)).unwrap());
-        let ended = models.into_iter().zip(started.map(thread::ScopedJoinHandle::join));
+        let start = |model: M| (model, named().spawn_scoped(scope, move || one(model)).unwrap());
+        let started: Vec<_> = models.into_iter().map(start).collect();
+        let ended = started.into_iter().map(|(model, thread)| (model, thread.join()));
         let failed = ended.filter(|(_, ended)| ended.is_err());
         failed.map(|(model, _)| name(model)).collect::<Vec<&str>>()
     });

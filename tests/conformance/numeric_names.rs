@@ -188,10 +188,8 @@ async fn embedded_children_accept_a_numeric_field_but_no_numeric_id() {
         let address = |id: i32, street: &str| doc! { "id": id, "street": street };
         patrons.add_child(1, &address(1, "a")).await.unwrap();
         patrons.add_child(1, &address(2, "a")).await.unwrap();
-        patrons
-            .update_child(1, 1, doc! { "$set": { "street": "b" } })
-            .await
-            .unwrap();
+        let updated = patrons.update_child(1, 1, doc! { "$set": { "street": "b" } });
+        updated.await.unwrap();
         patrons.reorder_children(1, [2, 1]).await.unwrap();
         patrons.upsert_child(1, &address(2, "d")).await.unwrap();
         patrons.replace_child(1, &address(2, "c")).await.unwrap();

@@ -49,27 +49,22 @@ async fn the_version_and_the_total_of_a_subset_are_not_overwritten() {
         ] {
             let before = planted(db, "product", doc! { "_id": 1, field: value.clone() }).await;
             let products = builder().build().unwrap();
-            let refused = products.ensure_indexes().await.unwrap_err();
-            assert_refused(&refused, 1, field, "product");
-            let refused = products.migrate_existing().await.unwrap_err();
-            assert_refused(&refused, 1, field, "product");
-            let refused = products.migrate_existing().plan().await.unwrap_err();
-            assert_refused(&refused, 1, field, "product");
-            let refused = products.migrate_from_embedded().await.unwrap_err();
-            assert_refused(&refused, 1, field, "product");
+            for refused in [
+                products.ensure_indexes().await.map(drop),
+                products.migrate_existing().await.map(drop),
+                products.migrate_existing().plan().await.map(drop),
+                products.migrate_from_embedded().await.map(drop),
+            ] {
+                assert_refused(&refused.unwrap_err(), 1, field, "product");
+            }
             assert_eq!(contents(db).await, before, "{field}: {value}");
 
             // Documents that came after the settings were stored.
-            db.plain_collection::<Document>("product")
-                .delete_one(doc! {})
-                .await
-                .unwrap();
+            let product = db.plain_collection::<Document>("product");
+            product.delete_one(doc! {}).await.unwrap();
             products.ensure_indexes().await.unwrap();
             let late = doc! { "_id": 2, field: value.clone() };
-            db.plain_collection::<Document>("product")
-                .insert_one(late)
-                .await
-                .unwrap();
+            product.insert_one(late).await.unwrap();
             let before = contents(db).await;
             let refused = products.migrate_existing().await.unwrap_err();
             assert_refused(&refused, 2, field, "product");
@@ -193,10 +188,8 @@ async fn the_version_of_a_source_is_not_overwritten() {
         // A copy has it: the catalog was lost.
         planted(db, "customers", customer.clone()).await;
         let order = doc! { "_id": 1, "customer": { "_id": 1, "name": "Ann", "address": "D1", "v": 3 } };
-        db.plain_collection::<Document>("orders")
-            .insert_one(order)
-            .await
-            .unwrap();
+        let stored = db.plain_collection::<Document>("orders");
+        stored.insert_one(order).await.unwrap();
         orders.ensure_indexes().await.unwrap();
 
         // Another repository of the catalog writes it.

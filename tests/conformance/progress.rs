@@ -27,11 +27,8 @@ async fn calls_that_read_whole_collections_report_their_progress() {
         let repaired = books.repair().dry_run().on_progress(|at| reported = Some(at)).stream();
         let repaired: Vec<_> = repaired.try_collect().await.unwrap();
         assert_eq!((repaired.len(), done(reported)), (3, Some((3, 3))));
-        books
-            .migrate_existing()
-            .on_progress(|at| reported = Some(at))
-            .await
-            .unwrap();
+        let migrated = books.migrate_existing().on_progress(|at| reported = Some(at));
+        migrated.await.unwrap();
         assert_eq!(done(reported), Some((3, 3)));
 
         let products: Products = builder(db.database()).build().unwrap();

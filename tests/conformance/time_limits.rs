@@ -190,10 +190,8 @@ async fn the_server_ends_a_read_that_takes_longer() {
     testkit::run(async |db| {
         let (database, source) = (db.database(), db.plain_collection("patrons"));
         let numbers: Vec<i32> = (0..200).collect();
-        source
-            .insert_one(doc! { "_id": 1, "addresses": [], "numbers": numbers })
-            .await
-            .unwrap();
+        let inserted = source.insert_one(doc! { "_id": 1, "addresses": [], "numbers": numbers });
+        inserted.await.unwrap();
         // Some milliseconds for each number: the server checks the time between two documents. Not by JavaScript, whose
         // interruption has another code.
         let counted =

@@ -22,10 +22,8 @@ async fn refuses(collection: &Collection<Document>, valid: &Document, changes: &
         assert!(refused.is_err(), "{invalid}");
     }
     let inserted = collection.insert_one(valid).await.unwrap();
-    collection
-        .delete_one(doc! { "_id": inserted.inserted_id })
-        .await
-        .unwrap();
+    let deleted = collection.delete_one(doc! { "_id": inserted.inserted_id });
+    deleted.await.unwrap();
 }
 
 #[tokio::test]
@@ -120,10 +118,8 @@ async fn the_validators_of_a_history_require_id_number_and_time() {
             refuses(collection, &valid, &invalid).await;
         }
         // Numbers of the shell are doubles.
-        current
-            .insert_one(doc! { "policyId": 2, "revision": 1.0, "dateSet": DateTime::now() })
-            .await
-            .unwrap();
+        let inserted = current.insert_one(doc! { "policyId": 2, "revision": 1.0, "dateSet": DateTime::now() });
+        inserted.await.unwrap();
     })
     .await;
 }
@@ -150,16 +146,11 @@ async fn the_validators_of_references_require_ids_and_versions() {
         orders.insert(&order).await.unwrap();
         orders.insert(&doc! { "_id": 2, "customer": null }).await.unwrap();
         orders.insert(&doc! { "_id": 3 }).await.unwrap();
-        orders
-            .update_source(1, doc! { "$set": { "name": "Anna" } })
-            .await
-            .unwrap();
+        let updated = orders.update_source(1, doc! { "$set": { "name": "Anna" } });
+        updated.await.unwrap();
         orders.set_reference(2, 3).await.unwrap();
-        orders
-            .delete_source(3)
-            .on_references(OnReferences::KeepCopy)
-            .await
-            .unwrap();
+        let deleted = orders.delete_source(3).on_references(OnReferences::KeepCopy);
+        deleted.await.unwrap();
         orders.clear_reference(2).await.unwrap();
 
         let orders = plain("orders");

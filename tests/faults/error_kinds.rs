@@ -138,10 +138,8 @@ async fn a_unique_index_of_the_application_is_not_taken_for_a_race() {
         let updated = customers.find_one(doc! { "_id": 2 }).await.unwrap().unwrap();
         assert_eq!(updated.get_str("name").unwrap(), "Ann");
         unique(&customers, "email").await;
-        customers
-            .update_one(doc! { "_id": 1 }, doc! { "$set": { "email": "a@b" } })
-            .await
-            .unwrap();
+        let updated = customers.update_one(doc! { "_id": 1 }, doc! { "$set": { "email": "a@b" } });
+        updated.await.unwrap();
         let email = doc! { "$set": { "email": "a@b" } };
         let error = refused_at_once(db, orders.update_source(2, email).into_future()).await;
         assert_eq!(error.stored_count(), None, "{error}");

@@ -65,10 +65,8 @@ async fn a_write_whose_index_is_dropped_after_it_was_stored_has_an_unknown_outco
         let drop_index = async {
             admin.run_command(wait).await.unwrap();
             collection.drop_index(index.as_str()).await.unwrap();
-            admin
-                .run_command(doc! { "configureFailPoint": YIELD, "mode": "off" })
-                .await
-                .unwrap();
+            let ran = admin.run_command(doc! { "configureFailPoint": YIELD, "mode": "off" });
+            ran.await.unwrap();
         };
         let (refused, ()) = futures::join!(trades.append(&123, &item).into_future(), drop_index);
         assert_unknown(&refused.unwrap_err(), "append");

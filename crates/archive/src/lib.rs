@@ -190,7 +190,7 @@
 // proof: archive::run::a_conflict_stays_unless_it_replaces
 //! - A run that ends at any point leaves no document in both, and the next one continues. With another cluster, the next one
 //!   deletes what is in both.
-// proof: conformance::migrations::interrupted::a_migration_that_fails_at_a_command_resumes, conformance::migrations::interrupted::a_migration_that_is_dropped_after_a_command_resumes, archive::clusters::the_next_move_ends_the_last_one
+// proof: conformance::migrations::interrupted::a_migration_that_fails_or_is_dropped_at_a_command_resumes, archive::clusters::the_next_move_ends_the_last_one
 //! - [Related](#related-documents) documents are where their document is.
 // proof: archive::books_concurrent::no_push_is_lost_beside_runs_and_restores, archive::books_concurrent::no_push_is_lost_beside_runs_and_restores_of_another_cluster, archive::policies::no_revision_is_lost_beside_runs_and_restores, faults::table::every_operation_with_a_fault_and_a_drop
 //! - Of the documents that [`keep_newest_by`](ArchiveBuilder::keep_newest_by) concerns, none moves before an older one of its value.

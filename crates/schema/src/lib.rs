@@ -97,7 +97,7 @@
 //! - A read writes nothing. A query that would miss documents that are not converted is refused.
 // proof: schema::calls::an_older_document_is_converted_when_it_is_read_and_stays_stored, schema::find::a_query_that_would_miss_older_documents_is_refused
 //! - A migration can end at any point, and resumes when it is called again.
-// proof: conformance::migrations::interrupted::a_migration_that_fails_at_a_command_resumes, conformance::migrations::interrupted::a_migration_that_is_dropped_after_a_command_resumes
+// proof: conformance::migrations::interrupted::a_migration_that_fails_or_is_dropped_at_a_command_resumes
 //! - Ids and values are never interpreted.
 // proof: schema::values::hostile_values_are_stored_and_converted_literally
 //!

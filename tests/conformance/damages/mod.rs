@@ -150,10 +150,8 @@ async fn repaired<M: Model>(db: &TestDatabase) {
     for ([collection, ..], owner, document) in owned::<M>(&repaired) {
         if left.iter().any(|damage| damage.owner == owner) {
             let collection = db.plain_collection::<Document>(collection);
-            collection
-                .delete_one(doc! { "_id": document.get("_id") })
-                .await
-                .unwrap();
+            let deleted = collection.delete_one(doc! { "_id": document.get("_id") });
+            deleted.await.unwrap();
         }
     }
     M::judge(db).await;

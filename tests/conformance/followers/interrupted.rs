@@ -13,19 +13,10 @@ use support::followers::kill_after;
 use support::pace::Pace;
 
 /// All commands of followers.
+#[rustfmt::skip] // several in a line
 const COMMANDS: [&str; 12] = [
-    "hello",
-    "listIndexes",
-    "listCollections",
-    "collMod",
-    "find",
-    "aggregate",
-    "getMore",
-    "findAndModify",
-    "insert",
-    "update",
-    "delete",
-    "commitTransaction",
+    "hello", "listIndexes", "listCollections", "collMod", "find", "aggregate", "getMore", "findAndModify", "insert",
+    "update", "delete", "commitTransaction",
 ];
 
 impl Case<'_> {
@@ -55,16 +46,16 @@ async fn a_follower_dropped_after_a_command_is_resumed() {
         for is_first in [true, false] {
             for commands in (0..).step_by(6) {
                 round += 1;
-                follower.write_plainly(db, round).await;
+                (follower.write_plainly)(db, round).await;
                 if is_first {
                     let positions = db.plain_collection::<Document>("mongo_patterns");
                     positions.delete_many(doc! { "_id.kind": "follower" }).await.unwrap();
                 }
                 let ended = case.drop_after(commands).await;
                 let followed = case.until_current().await;
-                assert!(is_first || followed.repaired == 0, "{}", follower.name());
-                let context = format!("{}, dropped after {commands}, {is_first}", follower.name());
-                follower.check(db, &context).await;
+                assert!(is_first || followed.repaired == 0, "{}", follower.name);
+                let context = format!("{}, dropped after {commands}, {is_first}", follower.name);
+                (follower.check)(db, &context).await;
                 if ended {
                     assert!(commands > 8, "{context}");
                     break;
@@ -85,12 +76,12 @@ async fn a_follower_that_fails_at_a_command_can_be_called_again() {
         case.begin().await;
         let mut failed = 0;
         for commands in (3..).step_by(6) {
-            follower.write_plainly(db, commands).await;
+            (follower.write_plainly)(db, commands).await;
             db.recorder().clear();
             let fault = FailPoint::on(&COMMANDS).error_code(96).plan(db, commands as usize);
             let outcome = case.follow(How::default()).await;
             fault.end();
-            let context = format!("{}, failed after {commands}: {outcome:?}", follower.name());
+            let context = format!("{}, failed after {commands}: {outcome:?}", follower.name);
             if let Err(error) = &outcome {
                 failed += 1;
                 assert_eq!(error.operation(), Some("follow"), "{context}");
@@ -98,12 +89,12 @@ async fn a_follower_that_fails_at_a_command_can_be_called_again() {
             // A commit that failed has left its transaction open.
             end_transactions(db).await;
             assert_eq!(case.until_current().await.repaired, 0, "{context}");
-            follower.check(db, &context).await;
+            (follower.check)(db, &context).await;
             if outcome.is_ok() {
                 break;
             }
         }
-        assert!(failed >= 2, "{}: {failed}", follower.name());
+        assert!(failed >= 2, "{}: {failed}", follower.name);
     })
     .await;
 }
@@ -125,7 +116,7 @@ async fn a_transient_error_does_not_end_it() {
             "update",
             "commitTransaction",
         ];
-        for (command, turn) in commands.into_iter().zip(follower.name().len()..) {
+        for (command, turn) in commands.into_iter().zip(follower.name.len()..) {
             let on = FailPoint::on(&[command]);
             // By turns, with other ones for another follower: tests with faults wait for each other.
             let is_even = turn % 2 == 0;
@@ -140,11 +131,11 @@ async fn a_transient_error_does_not_end_it() {
             }
             for passing in passing {
                 round += 1;
-                follower.write_plainly(db, round).await;
+                (follower.write_plainly)(db, round).await;
                 let fault = passing.enable(db).await;
                 assert_eq!(case.until_current().await.repaired, 0, "{command}");
                 fault.disable().await;
-                follower.check(db, command).await;
+                (follower.check)(db, command).await;
             }
         }
         // With a retry time, its error has the number of attempts.
@@ -179,7 +170,7 @@ async fn killed_processes_are_resumed() {
             let mut rounds = 0;
             while paces[0].next().await {
                 rounds += 1;
-                follower.write_plainly(db, rounds).await;
+                (follower.write_plainly)(db, rounds).await;
             }
             rounds
         };
@@ -187,7 +178,7 @@ async fn killed_processes_are_resumed() {
             let mut written = 0;
             while paces[1].next().await {
                 written += 1;
-                follower.write(&database, written).await;
+                (follower.write)(&database, written).await;
             }
             written
         };
@@ -198,15 +189,15 @@ async fn killed_processes_are_resumed() {
                     paces[0].add(4);
                     paces[1].add(20);
                 };
-                kill_after(lines, follower.program(), NAME, db, allow).await;
+                kill_after(lines, follower.program, NAME, db, allow).await;
             }
             paces.iter().for_each(Pace::end);
         };
         let (rounds, written, ()) = tokio::join!(plain, own, killed);
         assert!(rounds > 4 && written > 4, "{rounds} {written}");
-        assert_eq!(case.until_current().await.repaired, 0, "{}", follower.name());
-        follower.check(db, "after five killed processes").await;
-        assert_eq!(case.records().await.len(), 1, "{}", follower.name());
+        assert_eq!(case.until_current().await.repaired, 0, "{}", follower.name);
+        (follower.check)(db, "after five killed processes").await;
+        assert_eq!(case.records().await.len(), 1, "{}", follower.name);
     })
     .await;
 }

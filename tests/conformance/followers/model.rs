@@ -15,38 +15,50 @@ use support::common::{all, drop_all};
 pub(super) const NAME: &str = "conformance";
 
 /// The follower of a pattern.
-pub(super) trait Follows: Sync {
-    fn name(&self) -> &'static str;
-
+pub(super) struct Follows {
+    pub(super) name: &'static str,
     /// A program of the tests that follows until it is killed.
-    fn program(&self) -> &'static str;
-
+    pub(super) program: &'static str,
     /// The collections that it watches.
-    fn watched(&self) -> &'static [&'static str];
-
+    pub(super) watched: &'static [&'static str],
     /// Creates the indexes, and stores the first documents.
-    fn fill<'a>(&'a self, db: &'a TestDatabase) -> LocalBoxFuture<'a, ()>;
-
+    pub(super) fill: for<'a> fn(&'a TestDatabase) -> LocalBoxFuture<'a, ()>,
     /// Returns a repository.
-    fn repository(&self, database: &Database) -> Box<dyn Repository>;
-
+    pub(super) repository: fn(&Database) -> Box<dyn Repository>,
     /// Writes of every kind by a program without the repository. Each round is another one.
-    fn write_plainly<'a>(&'a self, db: &'a TestDatabase, round: u32) -> LocalBoxFuture<'a, ()>;
-
+    pub(super) write_plainly: for<'a> fn(&'a TestDatabase, u32) -> LocalBoxFuture<'a, ()>,
     /// A write by a repository. Each `n` is another one.
-    fn write<'a>(&'a self, database: &'a Database, n: u32) -> LocalBoxFuture<'a, ()>;
-
+    pub(super) write: for<'a> fn(&'a Database, u32) -> LocalBoxFuture<'a, ()>,
     /// Follows, by a repository of a process of its own.
-    fn follow<'a>(&'a self, database: &'a Database, how: How) -> LocalBoxFuture<'a, Result<Followed>>;
-
+    pub(super) follow: for<'a> fn(&'a Database, How) -> LocalBoxFuture<'a, Result<Followed>>,
     /// Checks that all changes have been followed, and none twice.
-    fn check<'a>(&'a self, db: &'a TestDatabase, context: &'a str) -> LocalBoxFuture<'a, ()>;
-
+    pub(super) check: for<'a> fn(&'a TestDatabase, &'a str) -> LocalBoxFuture<'a, ()>,
     /// Whether it needs pre-images of the first collection that it watches.
-    fn needs_pre_images(&self) -> bool {
-        true
-    }
+    pub(super) needs_pre_images: bool,
 }
+
+/// Describes a follower. The asynchronous functions are boxed.
+macro_rules! follower {
+    (name: $name:expr, program: $program:expr, watched: $watched:expr, fill: |$fill_db:ident| $fill:expr,
+        repository: $repository:expr, write_plainly: |$db:ident, $round:ident| $write_plainly:expr,
+        write: |$database:ident, $n:ident| $write:expr, follow: |$followed:ident, $how:ident| $follow:expr,
+        check: |$check_db:ident, $context:ident| $check:expr, needs_pre_images: $needs_pre_images:expr $(,)?) => {
+        Follows {
+            name: $name,
+            program: $program,
+            watched: $watched,
+            fill: |$fill_db| Box::pin(async move { $fill }),
+            repository: $repository,
+            write_plainly: |$db, $round| Box::pin(async move { $write_plainly }),
+            write: |$database, $n| Box::pin(async move { $write }),
+            follow: |$followed, $how| Box::pin(async move { $follow }),
+            check: |$check_db, $context| Box::pin(async move { $check }),
+            needs_pre_images: $needs_pre_images,
+        }
+    };
+}
+
+pub(super) use follower;
 
 /// The options of a call.
 #[derive(Clone, Copy, Debug, Default)]
@@ -79,14 +91,14 @@ pub(super) use follow;
 /// A follower in a test.
 pub(super) struct Case<'a> {
     pub(super) db: &'a TestDatabase,
-    pub(super) follower: &'a dyn Follows,
+    pub(super) follower: &'a Follows,
 }
 
 impl Case<'_> {
     /// Stores the first documents in place of all others, and follows them.
     pub(super) async fn begin(&self) {
         drop_all(self.db).await;
-        self.follower.fill(self.db).await;
+        (self.follower.fill)(self.db).await;
         self.until_current().await;
         self.db.recorder().clear();
     }
@@ -97,13 +109,13 @@ impl Case<'_> {
     }
 
     pub(super) async fn follow(&self, how: How) -> Result<Followed> {
-        self.follower.follow(self.db.database(), how).await
+        (self.follower.follow)(self.db.database(), how).await
     }
 
     /// Follows until it is current.
     pub(super) async fn until_current(&self) -> Followed {
         let followed = self.follow(How::default()).await;
-        followed.unwrap_or_else(|error| panic!("{}: {error:?}", self.follower.name()))
+        followed.unwrap_or_else(|error| panic!("{}: {error:?}", self.follower.name))
     }
 
     /// Returns the positions of the followers.

@@ -18,7 +18,7 @@ const WITHOUT_REPAIR: How = How {
 
 impl Case<'_> {
     async fn set_pre_images(&self, enabled: bool) {
-        let watched = self.follower.watched()[0];
+        let watched = self.follower.watched[0];
         let images = doc! { "collMod": watched, "changeStreamPreAndPostImages": { "enabled": enabled } };
         self.plain().run_command(images).await.unwrap();
     }
@@ -36,7 +36,7 @@ async fn a_missing_index_is_refused_and_nothing_is_written() {
     for_each(async |db, follower| {
         let case = Case { db, follower };
         case.begin().await;
-        follower.write_plainly(db, 1).await;
+        (follower.write_plainly)(db, 1).await;
         for name in case.plain().list_collection_names().await.unwrap() {
             db.plain_collection::<Document>(&name).drop_indexes().await.unwrap();
         }
@@ -47,10 +47,10 @@ async fn a_missing_index_is_refused_and_nothing_is_written() {
             (ErrorKind::IndexMissing, Some("follow"))
         );
         assert_eq!(contents(db).await, before);
-        let repository = follower.repository(db.database());
+        let repository = (follower.repository)(db.database());
         repository.ensure_indexes().await.unwrap();
         assert_eq!(case.until_current().await.repaired, 0);
-        follower.check(db, "with the indexes").await;
+        (follower.check)(db, "with the indexes").await;
     })
     .await;
 }
@@ -79,7 +79,7 @@ async fn an_invalid_position_is_refused() {
 async fn only_its_own_collections_end_it_when_they_are_dropped() {
     for_each(async |db, follower| {
         let case = Case { db, follower };
-        for watched in follower.watched() {
+        for watched in follower.watched {
             for by in 0..4 {
                 case.begin().await;
                 case.plain().create_collection("others").await.unwrap();
@@ -95,14 +95,14 @@ async fn only_its_own_collections_end_it_when_they_are_dropped() {
                     2 => case.rename(watched, "others").await,
                     _ => case.rename("others", watched).await,
                 }
-                let repository = follower.repository(db.database());
+                let repository = (follower.repository)(db.database());
                 repository.ensure_indexes().await.unwrap();
                 let error = case.follow(How::default()).await.unwrap_err();
-                let context = format!("{} {watched} {by}: {error:?}", follower.name());
+                let context = format!("{} {watched} {by}: {error:?}", follower.name);
                 assert_eq!(error.kind(), ErrorKind::CollectionDropped, "{context}");
                 assert_eq!(case.records().await, Vec::<Document>::new(), "{context}");
                 assert_eq!(case.until_current().await.repaired, 1, "{context}");
-                follower.check(db, &context).await;
+                (follower.check)(db, &context).await;
             }
         }
     })
@@ -117,19 +117,19 @@ async fn a_position_older_than_the_oplog_is_lost() {
         let case = Case { db, follower };
         for (command, code) in [("aggregate", 286), ("aggregate", 280), ("getMore", 136)] {
             case.begin().await;
-            let context = format!("{} {code}", follower.name());
-            follower.write_plainly(db, 1).await;
+            let context = format!("{} {code}", follower.name);
+            (follower.write_plainly)(db, 1).await;
             let fail = FailPoint::on(&[command]).times(1).error_code(code);
             let fault = fail.clone().enable(db).await;
             let error = case.follow(WITHOUT_REPAIR).await.unwrap_err();
             fault.disable().await;
             assert_eq!(error.kind(), ErrorKind::HistoryLost, "{context}: {error:?}");
             assert!(error.as_driver_error().is_some(), "{context}");
-            follower.write_plainly(db, 2).await;
+            (follower.write_plainly)(db, 2).await;
             let fault = fail.enable(db).await;
             assert_eq!(case.until_current().await.repaired, 1, "{context}");
             fault.disable().await;
-            follower.check(db, &context).await;
+            (follower.check)(db, &context).await;
 
             // It does not repair in an endless loop.
             let fault = FailPoint::on(&["getMore"]).error_code(code).enable(db).await;
@@ -152,12 +152,12 @@ async fn a_position_older_than_the_oplog_is_lost() {
 async fn changes_without_pre_images_are_lost() {
     for_each(async |db, follower| {
         let case = Case { db, follower };
-        if !follower.needs_pre_images() {
+        if !follower.needs_pre_images {
             return;
         }
         case.begin().await;
         case.set_pre_images(false).await;
-        follower.write_plainly(db, 1).await;
+        (follower.write_plainly)(db, 1).await;
         let as_they_are = How {
             leaves_pre_images: true,
             ..How::default()
@@ -166,13 +166,13 @@ async fn changes_without_pre_images_are_lost() {
         let error = case.follow(as_they_are).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::PreImagesDisabled, "{error:?}");
         assert!(error.is_setup_error(), "{error:?}");
-        assert_eq!(contents(db).await, before, "{}", follower.name());
+        assert_eq!(contents(db).await, before, "{}", follower.name);
         for _ in 0..2 {
             let error = case.follow(WITHOUT_REPAIR).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::HistoryLost, "{error:?}");
         }
-        assert_eq!(case.until_current().await.repaired, 1, "{}", follower.name());
-        follower.check(db, "after lost images").await;
+        assert_eq!(case.until_current().await.repaired, 1, "{}", follower.name);
+        (follower.check)(db, "after lost images").await;
         // They stay enabled, and are not set again.
         db.recorder().clear();
         case.until_current().await;
@@ -193,11 +193,11 @@ async fn the_concerns_of_the_collections_do_not_matter() {
             .write_concern(WriteConcern::nodes(1))
             .build();
         let database = db.client().database_with_options(db.database().name(), options);
-        follower.write_plainly(db, 1).await;
+        (follower.write_plainly)(db, 1).await;
         db.recorder().clear();
-        let followed = follower.follow(&database, How::default()).await.unwrap();
+        let followed = (follower.follow)(&database, How::default()).await.unwrap();
         assert!(followed.changes > 0, "{followed:?}");
-        follower.check(db, follower.name()).await;
+        (follower.check)(db, follower.name).await;
         let commands = db.recorder().commands();
         let is_write = |name: &str| ["insert", "update", "findAndModify", "commitTransaction"].contains(&name);
         let is_alone =

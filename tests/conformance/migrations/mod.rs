@@ -4,62 +4,39 @@
 //! What a migration makes of the documents is tested by its pattern.
 
 mod archive;
-mod bucket;
-mod embedded;
-mod history;
 mod interrupted;
 mod invalid;
-mod items;
 mod late_list;
 mod model;
 mod options;
-mod outlier;
+mod patterns;
 mod plans;
-mod reference;
 mod running;
-mod schema;
-mod subset;
 
 use mongo_patterns_testkit::TestDatabase;
 
 use super::each;
-use model::Migrates;
-
-/// All migrations.
-const ALL: [&dyn Migrates; 30] = [
-    &bucket::FromFlat,
-    &bucket::ToFlat,
-    &bucket::PageSize,
-    &outlier::Existing,
-    &subset::FromEmbedded,
-    &subset::Existing,
-    &subset::Layout,
-    &embedded::FromReferences,
-    &embedded::ToReferences,
-    &history::Existing { by_id: false },
-    &history::Existing { by_id: true },
-    &history::Intervals,
-    &reference::FromReferences,
-    &reference::FromForms,
-    &reference::ByKey,
-    &reference::ToReferences,
-    &schema::Versions,
-    &archive::Run,
-    &archive::RunElsewhere,
-    &archive::RunRelated,
-    &archive::Restore,
-    &archive::RestoreElsewhere,
-    &archive::Delete,
-    &archive::Empty,
-    &archive::RunFiles,
-    &archive::DeleteFiles,
-    &items::Trades,
-    &items::Books,
-    &items::Patrons,
-    &items::Products,
-];
+use archive::ARCHIVES;
+use model::{Migrates, Selected};
+use patterns::PATTERNS;
 
 /// Runs a test for each migration, with a database of its own.
-async fn for_each(test: impl AsyncFn(&TestDatabase, &dyn Migrates) + Sync) {
-    each(ALL, Migrates::name, test).await;
+async fn for_each(test: impl AsyncFn(&TestDatabase, &Migrates) + Sync) {
+    let all = PATTERNS.into_iter().chain(ARCHIVES);
+    each(all, |migration| migration.name, test).await;
+}
+
+/// Runs a test for each migration that has the options `filter` and `skip_invalid`.
+async fn for_each_selected(test: impl AsyncFn(&TestDatabase, &Migrates, Selected) + Sync) {
+    let selecting = PATTERNS
+        .into_iter()
+        .filter(|migration| (migration.selected)().is_some());
+    each(
+        selecting,
+        |migration| migration.name,
+        async |db, migration: &'static Migrates| {
+            test(db, migration, (migration.selected)().unwrap()).await;
+        },
+    )
+    .await;
 }

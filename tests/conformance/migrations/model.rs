@@ -1,57 +1,76 @@
 //! One migration, and how it is called.
 
+use std::cell::OnceCell;
+
+use futures::TryStreamExt;
 use futures::future::LocalBoxFuture;
 use mongo_patterns::{Error, ErrorKind, Progress, Result};
 use mongo_patterns_core::PlannedCommand;
 use mongo_patterns_core::migration::{MigrateOptions, Migration};
 use mongo_patterns_testkit::TestDatabase;
-use mongodb::bson::{Bson, Document, doc, serialize_to_document};
+use mongodb::bson::{Bson, Document, RawDocumentBuf, doc, serialize_to_document};
 
 use support::common::{contents, drop_all};
 
+/// Returns what is stored elsewhere than in the database.
+type Elsewhere = for<'a> fn(&'a TestDatabase) -> LocalBoxFuture<'a, Vec<String>>;
+
 /// One migration of a pattern, and the documents that it migrates.
-pub(super) trait Migrates: Sync {
+pub(super) struct Migrates {
     /// The pattern and the call.
-    fn name(&self) -> &'static str;
-
+    pub(super) name: &'static str,
     /// Stores valid documents to migrate in an empty database.
-    fn fill<'a>(&'a self, db: &'a TestDatabase) -> LocalBoxFuture<'a, ()>;
-
+    pub(super) fill: for<'a> fn(&'a TestDatabase) -> LocalBoxFuture<'a, ()>,
     /// Calls it, by a repository of a process of its own.
-    fn call<'a>(&'a self, db: &'a TestDatabase, call: Call<'a>) -> LocalBoxFuture<'a, Result<Called>>;
-
+    pub(super) call: for<'a> fn(&'a TestDatabase, Call<'a>) -> LocalBoxFuture<'a, Result<Called>>,
     /// Removes from a document what is different in each run.
-    fn normalize(&self, _collection: &str, _document: &mut Document) {}
-
+    pub(super) normalize: fn(&str, &mut Document),
     /// Returns what it stores elsewhere than in the database.
-    fn elsewhere<'a>(&'a self, _db: &'a TestDatabase) -> LocalBoxFuture<'a, Vec<String>> {
-        Box::pin(async { Vec::new() })
-    }
-
+    pub(super) elsewhere: Option<Elsewhere>,
     /// Brings commands that are sent in any order into one.
-    fn in_order(&self, commands: Vec<Document>) -> Vec<Document> {
-        commands
-    }
-
-    /// Whether a plan lists all commands.
-    fn lists_all(&self) -> bool {
-        true
-    }
-
+    pub(super) in_order: fn(Vec<Document>) -> Vec<Document>,
+    /// Whether a plan lists all commands. Others list those of the first chunk, without the transaction.
+    pub(super) lists_all: bool,
     /// Whether it has `rate` and `on_progress`.
-    fn is_paced(&self) -> bool {
-        true
-    }
-
+    pub(super) is_paced: bool,
     /// How many units its rate counts, of this total of its progress.
-    fn rated(&self, total: u64) -> u64 {
-        total
-    }
-
+    pub(super) rated: fn(u64) -> u64,
     /// What its options `filter` and `skip_invalid` take, if it has them.
-    fn selected(&self) -> Option<Selected> {
-        None
-    }
+    pub(super) selected: fn() -> Option<Selected>,
+}
+
+/// Describes a migration: its name, how its documents are stored, the call, and what is special to it.
+macro_rules! migration {
+    ($name:expr, |$db:ident| $fill:expr, |$of:ident, $call:ident| $run:expr $(, $field:ident: $value:expr)* $(,)?) => {
+        Migrates {
+            name: $name,
+            fill: |$db| {
+                Box::pin(async move {
+                    $fill;
+                })
+            },
+            call: |$of, $call| Box::pin(async move { $run }),
+            $($field: $value,)*
+            ..Migrates::NONE
+        }
+    };
+}
+pub(super) use migration;
+
+impl Migrates {
+    /// Nothing that is special to one.
+    pub(super) const NONE: Self = Self {
+        name: "",
+        fill: |_| Box::pin(async {}),
+        call: |_, _| unreachable!(),
+        normalize: |_, _| {},
+        elsewhere: None,
+        in_order: |commands| commands,
+        lists_all: true,
+        is_paced: true,
+        rated: |total| total,
+        selected: || None,
+    };
 }
 
 /// What the options `filter` and `skip_invalid` of a migration take.
@@ -115,18 +134,73 @@ impl<'a> Call<'a> {
     }
 }
 
+/// A collection: its name, documents, and the names of its indexes.
+pub(super) type Stored = (String, Vec<RawDocumentBuf>, Vec<String>);
+
 /// A migration in a test.
 pub(super) struct Case<'a> {
     pub(super) db: &'a TestDatabase,
-    pub(super) migration: &'a dyn Migrates,
+    pub(super) migration: &'a Migrates,
+    /// All collections before the migration.
+    filled: OnceCell<Vec<Stored>>,
 }
 
 impl<'a> Case<'a> {
+    pub(super) fn new(db: &'a TestDatabase, migration: &'a Migrates) -> Self {
+        let filled = OnceCell::new();
+        Self { db, migration, filled }
+    }
+
     /// Stores the documents before the migration, in place of all others.
     pub(super) async fn begin(&self) {
-        drop_all(self.db).await;
-        self.migration.fill(self.db).await;
+        if !self.restore().await {
+            drop_all(self.db).await;
+            (self.migration.fill)(self.db).await;
+            let _ = self.filled.set(self.collections().await);
+        }
         self.db.recorder().clear();
+    }
+
+    pub(super) async fn collections(&self) -> Vec<Stored> {
+        let database = self.db.plain_client().database(self.db.database().name());
+        let mut stored = Vec::new();
+        for name in database.list_collection_names().await.unwrap() {
+            let collection = self.db.plain_collection::<RawDocumentBuf>(&name);
+            let documents = collection.find(doc! {}).await.unwrap().try_collect().await.unwrap();
+            stored.push((name, documents, collection.list_index_names().await.unwrap()));
+        }
+        stored
+    }
+
+    /// Stores the documents of the first time again, if all of its collections and indexes are there: a server needs much longer
+    /// to create them.
+    async fn restore(&self) -> bool {
+        let Some(filled) = self.filled.get().filter(|_| self.migration.elsewhere.is_none()) else {
+            return false;
+        };
+        let now = self.collections().await;
+        let is_there = |(name, _, indexes): &Stored| {
+            let found = now.iter().find(|(other, ..)| other == name);
+            found.is_some_and(|(.., found)| indexes.iter().all(|index| found.contains(index)))
+        };
+        if !filled.iter().all(is_there) {
+            return false;
+        }
+        for (name, _, found) in &now {
+            let collection = self.db.plain_collection::<RawDocumentBuf>(name);
+            let Some((_, documents, indexes)) = filled.iter().find(|(other, ..)| other == name) else {
+                collection.drop().await.unwrap();
+                continue;
+            };
+            for index in found.iter().filter(|index| !indexes.contains(index)) {
+                collection.drop_index(index.as_str()).await.unwrap();
+            }
+            collection.delete_many(doc! {}).await.unwrap();
+            if !documents.is_empty() {
+                collection.insert_many(documents).await.unwrap();
+            }
+        }
+        true
     }
 
     pub(super) async fn run(&self, options: MigrateOptions) -> Result<Document> {
@@ -134,7 +208,7 @@ impl<'a> Case<'a> {
             options,
             ..Call::default()
         };
-        Ok(self.migration.call(self.db, call).await?.migrated)
+        Ok((self.migration.call)(self.db, call).await?.migrated)
     }
 
     pub(super) async fn plan(&self, options: MigrateOptions) -> Result<Called> {
@@ -143,17 +217,20 @@ impl<'a> Case<'a> {
             options,
             ..Call::default()
         };
-        self.migration.call(self.db, call).await
+        (self.migration.call)(self.db, call).await
     }
 
     /// Returns all documents of all collections as text, which NaN is equal in too, but what is different in each run. The
     /// catalog is left out.
     pub(super) async fn documents(&self) -> Vec<String> {
-        let mut found = self.migration.elsewhere(self.db).await;
+        let mut found = match self.migration.elsewhere {
+            Some(elsewhere) => elsewhere(self.db).await,
+            None => Vec::new(),
+        };
         for (name, documents) in contents(self.db).await {
             for mut document in documents.into_iter().filter(|_| name != "mongo_patterns") {
                 document.remove("run");
-                self.migration.normalize(&name, &mut document);
+                (self.migration.normalize)(&name, &mut document);
                 found.push(format!("{name} {document:?}"));
             }
         }
@@ -171,13 +248,13 @@ impl<'a> Case<'a> {
     pub(super) async fn undisturbed(&self, options: MigrateOptions) -> (Document, Vec<String>) {
         self.begin().await;
         let migrated = self.run(options).await;
-        let migrated = migrated.unwrap_or_else(|error| panic!("{}: {error:?}", self.migration.name()));
+        let migrated = migrated.unwrap_or_else(|error| panic!("{}: {error:?}", self.migration.name));
         (migrated, self.documents().await)
     }
 
     /// Checks that a call is refused and changes nothing.
     pub(super) async fn refused(&self, options: impl Fn() -> MigrateOptions, kind: ErrorKind) -> Error {
-        let name = self.migration.name();
+        let name = self.migration.name;
         let before = self.everything().await;
         let of_plan = self.plan(options()).await.unwrap_err();
         let refused = self.run(options()).await.unwrap_err();

@@ -6,86 +6,80 @@ use mongo_patterns::{ErrorKind, Progress};
 use mongo_patterns_core::migration::MigrateOptions;
 use mongodb::bson::{Document, doc};
 
-use super::for_each;
 use super::model::{Call, Case};
+use super::{for_each, for_each_selected};
 
-#[tokio::test]
-#[ignore = "slow: cargo xtask ci"]
-async fn a_number_of_0_is_refused_and_nothing_is_sent() {
-    for_each(async |db, migration| {
-        let case = Case { db, migration };
-        case.begin().await;
-        if !migration.is_paced() {
-            return;
-        }
+impl Case<'_> {
+    /// Runs it, and checks that the progress grows to its total, which is returned.
+    async fn run_and_report(&self, options: MigrateOptions) -> (Document, u64) {
+        let mut progress: Vec<Progress> = Vec::new();
+        let call = Call {
+            options,
+            report: Some(Box::new(|at| progress.push(at))),
+            ..Call::default()
+        };
+        let migrated = (self.migration.call)(self.db, call).await.unwrap().migrated;
+        let last = progress.last().copied().unwrap();
+        let grows = progress.windows(2).all(|pair| pair[0].done <= pair[1].done);
+        assert!(
+            grows && last.done == last.total,
+            "{}: {progress:?}",
+            self.migration.name
+        );
+        (migrated, last.total)
+    }
+
+    /// Checks that a number of 0 is refused, and nothing is sent.
+    async fn refuses_0(&self) {
         for (chunk, rate) in [(Some(0), None), (None, Some(0))] {
             let options = || MigrateOptions {
                 chunk,
                 rate,
                 ..MigrateOptions::default()
             };
-            case.refused(options, ErrorKind::InvalidArgument).await;
-            assert_eq!(db.recorder().round_trips(), 0, "{}", migration.name());
+            self.refused(options, ErrorKind::InvalidArgument).await;
+            assert_eq!(self.db.recorder().round_trips(), 0, "{}", self.migration.name);
         }
-    })
-    .await;
-}
-
-#[tokio::test]
-#[ignore = "slow: cargo xtask ci"]
-async fn small_chunks_and_a_second_run_have_the_same_result() {
-    for_each(async |db, migration| {
-        let case = Case { db, migration };
-        let (migrated, documents) = case.undisturbed(MigrateOptions::default()).await;
-        case.run(MigrateOptions::default()).await.unwrap();
-        assert!(case.documents().await == documents, "{}", migration.name());
-        let one = MigrateOptions {
-            chunk: Some(1),
-            concurrency: Some(1),
-            ..MigrateOptions::default()
-        };
-        assert_eq!(
-            case.undisturbed(one).await,
-            (migrated, documents),
-            "{}",
-            migration.name()
-        );
-    })
-    .await;
+    }
 }
 
 /// The time is a lower bound, which no load of the machine can break.
 #[tokio::test]
 #[ignore = "slow: cargo xtask ci"]
-async fn a_rate_is_kept_and_the_progress_grows_to_its_total() {
+async fn small_chunks_a_rate_a_report_and_a_second_run_have_the_same_result() {
     for_each(async |db, migration| {
-        if !migration.is_paced() {
-            return;
-        }
-        let case = Case { db, migration };
-        let (_, documents) = case.undisturbed(MigrateOptions::default()).await;
-        let reported = async |rate: Option<u64>| {
-            case.begin().await;
-            let mut progress: Vec<Progress> = Vec::new();
-            let call = Call {
-                options: MigrateOptions {
-                    rate,
-                    ..MigrateOptions::default()
-                },
-                report: Some(Box::new(|at| progress.push(at))),
-                ..Call::default()
-            };
-            migration.call(db, call).await.unwrap();
-            assert!(case.documents().await == documents, "{}", migration.name());
-            let last = progress.last().copied().unwrap();
-            let grows = progress.windows(2).all(|pair| pair[0].done <= pair[1].done);
-            assert!(grows && last.done == last.total, "{}: {progress:?}", migration.name());
-            last.total
+        let (case, name) = (Case::new(db, migration), migration.name);
+        case.begin().await;
+        let (migrated, total) = match migration.is_paced {
+            true => {
+                case.refuses_0().await;
+                case.run_and_report(MigrateOptions::default()).await
+            }
+            false => (case.run(MigrateOptions::default()).await.unwrap(), 0),
         };
-        let rate = migration.rated(reported(None).await).div_ceil(2);
-        let started = Instant::now();
-        reported(Some(rate)).await;
-        assert!(started.elapsed() >= Duration::from_secs(1), "{}", migration.name());
+        let documents = case.documents().await;
+        case.run(MigrateOptions::default()).await.unwrap();
+        assert!(case.documents().await == documents, "{name}");
+        let one = MigrateOptions {
+            chunk: Some(1),
+            concurrency: Some(1),
+            ..MigrateOptions::default()
+        };
+        let (of_one, documents_of_one) = case.undisturbed(one).await;
+        assert_eq!(of_one, migrated, "{name}");
+        assert!(documents_of_one == documents, "{name}");
+
+        if migration.is_paced {
+            case.begin().await;
+            let rate = MigrateOptions {
+                rate: Some((migration.rated)(total).div_ceil(2)),
+                ..MigrateOptions::default()
+            };
+            let started = Instant::now();
+            case.run_and_report(rate).await;
+            assert!(started.elapsed() >= Duration::from_secs(1), "{name}");
+            assert!(case.documents().await == documents, "{name}");
+        }
     })
     .await;
 }
@@ -100,11 +94,8 @@ fn filtered(filter: &Document) -> impl Fn() -> MigrateOptions {
 #[tokio::test]
 #[ignore = "slow: cargo xtask ci"]
 async fn a_filter_selects_documents() {
-    for_each(async |db, migration| {
-        let (case, name) = (Case { db, migration }, migration.name());
-        let Some(selected) = migration.selected() else {
-            return;
-        };
+    for_each_selected(async |db, migration, selected| {
+        let (case, name) = (Case::new(db, migration), migration.name);
         let (all_migrated, all) = case.undisturbed(MigrateOptions::default()).await;
         case.begin().await;
         for illegal in [

@@ -11,15 +11,15 @@ use support::plans::essence;
 #[ignore = "slow: cargo xtask ci"]
 async fn a_plan_writes_nothing_and_lists_the_commands_of_a_run() {
     for_each(async |db, migration| {
-        let (case, name) = (Case { db, migration }, migration.name());
+        let (case, name) = (Case::new(db, migration), migration.name);
         let list = db.collection::<RawDocumentBuf>("skipped");
         // Also again, when there is nothing left to do.
         for (chunk, skips) in [(None, false), (Some(3), true)] {
             case.begin().await;
             let options = || MigrateOptions {
-                chunk: chunk.filter(|_| migration.is_paced()),
+                chunk: chunk.filter(|_| migration.is_paced),
                 concurrency: Some(1),
-                skipped: (skips && migration.selected().is_some()).then(|| list.clone()),
+                skipped: (skips && (migration.selected)().is_some()).then(|| list.clone()),
                 ..MigrateOptions::default()
             };
             for _ in 0..2 {
@@ -36,14 +36,14 @@ async fn a_plan_writes_nothing_and_lists_the_commands_of_a_run() {
                         "{name}: {field} {migrated}"
                     );
                 }
-                if !migration.lists_all() {
+                if !migration.lists_all {
                     continue;
                 }
                 let commands = db.recorder().commands().into_iter();
                 let sent = commands.filter(|sent| sent.name != "getMore");
                 let sent: Vec<Document> = sent.map(|sent| essence(&sent.essence())).collect();
                 let listed = planned.commands.iter().map(|planned| essence(&planned.command));
-                let (sent, listed) = (migration.in_order(sent), migration.in_order(listed.collect()));
+                let (sent, listed) = ((migration.in_order)(sent), (migration.in_order)(listed.collect()));
                 for (sent, listed) in sent.iter().zip(&listed) {
                     assert_eq!(sent, listed, "{name}");
                 }

@@ -1,15 +1,9 @@
 //! Calls in a session and a transaction of the caller.
 
-mod bucket;
-mod embedded;
-mod history;
-mod intervals;
+mod children;
+mod documents;
 mod model;
-mod outlier;
-mod reference;
-mod schema;
 mod spawned;
-mod subset;
 
 use futures::future::{LocalBoxFuture, join_all};
 use mongo_patterns::ErrorKind;
@@ -17,31 +11,35 @@ use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{Document, doc};
 use mongodb::error::TRANSIENT_TRANSACTION_ERROR;
 
-use model::Calls;
+use model::{AnyCalls, Calls, Of};
 
 use super::each;
 use support::common::contents;
 
-/// Stores the first documents, and returns the calls of a repository that has checked its indexes.
-type Begin = for<'a> fn(&'a TestDatabase) -> LocalBoxFuture<'a, Box<dyn Calls>>;
+type Begin = for<'a> fn(&'a TestDatabase) -> LocalBoxFuture<'a, Box<dyn AnyCalls>>;
 
-const ALL: [(&str, Begin); 8] = [
-    ("bucket", bucket::begin),
-    ("outlier", outlier::begin),
-    ("subset", subset::begin),
-    ("embedded", embedded::begin),
-    ("history", history::begin),
-    ("intervals", intervals::begin),
-    ("reference", reference::begin),
-    ("schema", schema::begin),
-];
+const fn of<C: Calls>() -> (&'static str, Begin) {
+    (C::NAME, |db| {
+        Box::pin(async move { Box::new(Of(C::begin(db).await)) as Box<dyn AnyCalls> })
+    })
+}
 
-async fn for_each(test: impl AsyncFn(&TestDatabase, &dyn Calls) + Sync) {
+async fn for_each(test: impl AsyncFn(&TestDatabase, &dyn AnyCalls) + Sync) {
+    let all = [
+        of::<children::Buckets>(),
+        of::<children::Lists>(),
+        of::<children::Subsets>(),
+        of::<children::Children>(),
+        of::<documents::Histories>(),
+        of::<documents::Intervals>(),
+        of::<documents::References>(),
+        of::<documents::Contacts>(),
+    ];
     let one = async |db: &TestDatabase, (_, begin): (&'static str, Begin)| {
         let calls = begin(db).await;
         test(db, &*calls).await;
     };
-    each(ALL, |(name, _)| name, one).await;
+    each(all, |(name, _)| name, one).await;
 }
 
 #[tokio::test]

@@ -55,17 +55,8 @@ async fn a_conflicting_index_of_any_collection_is_refused_before_anything_is_wri
             }
         }
         refused.dedup();
-        let expected = [
-            "trades",
-            "extra_sales",
-            "review",
-            "currentPolicies",
-            "policyRevisions",
-            "orders",
-            "invoices",
-            "orders",
-        ];
-        assert_eq!(refused, expected);
+        let expected = "trades, extra_sales, review, currentPolicies, policyRevisions, orders, invoices, orders";
+        assert_eq!(refused.join(", "), expected);
     })
     .await;
 }

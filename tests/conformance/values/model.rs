@@ -1,10 +1,11 @@
 //! The calls of a repository that take and return values.
 
+use futures::future::LocalBoxFuture;
 use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{Bson, Document, doc};
 
 /// The documents, items, elements or children of a pattern, by their ids.
-pub(super) trait Values: Sized {
+pub(super) trait Values: Sized + 'static {
     /// Whether an id can be a document with an operator. The server refuses it as an `_id`.
     const OPERATORS: bool;
 
@@ -21,6 +22,42 @@ pub(super) trait Values: Sized {
     async fn remove(&self, id: &Bson) -> bool;
     /// Returns the number of findings of `verify`.
     async fn findings(&self) -> usize;
+}
+
+/// [`Values`] without the type: the tests are compiled once, and not for each pattern.
+pub(super) trait AnyValues {
+    fn operators(&self) -> bool;
+    fn is_id(&self, value: &Bson) -> bool;
+    fn put<'a>(&'a self, id: &'a Bson, fields: &'a Document) -> LocalBoxFuture<'a, ()>;
+    fn read<'a>(&'a self, id: &'a Bson) -> LocalBoxFuture<'a, Vec<Document>>;
+    fn remove<'a>(&'a self, id: &'a Bson) -> LocalBoxFuture<'a, bool>;
+    fn findings(&self) -> LocalBoxFuture<'_, usize>;
+}
+
+impl<V: Values> AnyValues for V {
+    fn operators(&self) -> bool {
+        V::OPERATORS
+    }
+
+    fn is_id(&self, value: &Bson) -> bool {
+        V::is_id(value)
+    }
+
+    fn put<'a>(&'a self, id: &'a Bson, fields: &'a Document) -> LocalBoxFuture<'a, ()> {
+        Box::pin(Values::put(self, id, fields))
+    }
+
+    fn read<'a>(&'a self, id: &'a Bson) -> LocalBoxFuture<'a, Vec<Document>> {
+        Box::pin(Values::read(self, id))
+    }
+
+    fn remove<'a>(&'a self, id: &'a Bson) -> LocalBoxFuture<'a, bool> {
+        Box::pin(Values::remove(self, id))
+    }
+
+    fn findings(&self) -> LocalBoxFuture<'_, usize> {
+        Box::pin(Values::findings(self))
+    }
 }
 
 /// Returns a document with these fields after it.

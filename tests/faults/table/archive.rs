@@ -3,12 +3,12 @@
 use futures::TryStreamExt;
 use mongo_patterns::archive::{Archive, Moved};
 use mongo_patterns::{Error, ErrorKind, Repository};
-use mongo_patterns_core::action::Call;
+use mongo_patterns_core::action::Call as CoreCall;
 use mongodb::Collection;
 use mongodb::bson::{Document, doc};
 
 use super::operation::Promise::{Atomic, Reads, Steps};
-use super::operation::{Model, Of, Operation, Operations, indexes, retry_policy, serialized, text};
+use super::operation::{Call, Model, Of, Operations, calls, indexes, retry_policy, serialized};
 use support::archive::sales::{AGE, new, old, sale};
 use support::common::all;
 
@@ -109,7 +109,7 @@ impl<const ELSEWHERE: bool> Model for Sales<ELSEWHERE> {
 }
 
 impl<const ELSEWHERE: bool> Operations for Sales<ELSEWHERE> {
-    fn operations() -> Vec<Operation<Self>> {
+    fn operations() -> Vec<Call<Self>> {
         let mut operations = moves();
         if !ELSEWHERE {
             operations.extend(others());
@@ -125,91 +125,46 @@ pub(super) fn complete(current: &Collection<Document>, moved: Moved) -> Result<(
         0 => Ok(()),
         _ => {
             let error = Error::new(ErrorKind::Contention, "some documents are busy");
-            Err(Call::new("archive", "run", &current.clone_with_type()).name(error))
+            Err(CoreCall::new("archive", "run", &current.clone_with_type()).name(error))
         }
     }
 }
 
-fn moves<const ELSEWHERE: bool>() -> Vec<Operation<Sales<ELSEWHERE>>> {
+fn moves<const ELSEWHERE: bool>() -> Vec<Call<Sales<ELSEWHERE>>> {
     let case = if ELSEWHERE { "another cluster" } else { "" };
-    vec![
-        Operation::<Sales<ELSEWHERE>>::new(Steps, "Archive::run", case, |m| {
-            Box::pin(async move {
-                text(
-                    m.archive
-                        .run()
-                        .chunk(2)
-                        .await
-                        .and_then(|moved| complete(&m.current, moved)),
-                )
-            })
-        }),
-        Operation::<Sales<ELSEWHERE>>::new(if ELSEWHERE { Steps } else { Atomic }, "Archive::restore", case, |m| {
-            Box::pin(async move { text(m.archive.restore(7).await.map(drop)) })
-        }),
-        Operation::<Sales<ELSEWHERE>>::new(Steps, "Archive::restore_many", case, |m| {
-            Box::pin(async move {
-                text(
-                    m.archive
-                        .restore_many(doc! { "_id": { "$lt": 9 } })
-                        .chunk(2)
-                        .await
-                        .and_then(|moved| complete(&m.current, moved)),
-                )
-            })
-        }),
-    ]
+    calls! { Sales<ELSEWHERE>;
+        Steps, "Archive::run", case, |m| m.archive.run().chunk(2).await.and_then(|moved| complete(&m.current, moved));
+        if ELSEWHERE { Steps } else { Atomic }, "Archive::restore", case, |m| m.archive.restore(7).await.map(drop);
+        Steps, "Archive::restore_many", case, |m| {
+            let restored = m.archive.restore_many(doc! { "_id": { "$lt": 9 } }).chunk(2).await;
+            restored.and_then(|moved| complete(&m.current, moved))
+        };
+    }
 }
 
-fn others<const ELSEWHERE: bool>() -> Vec<Operation<Sales<ELSEWHERE>>> {
-    vec![
-        Operation::<Sales<ELSEWHERE>>::new(Steps, "Archive::delete_archived_before", "", |m| {
-            Box::pin(async move { text(m.archive.delete_archived_before(old(9)).chunk(2).await.map(drop)) })
-        }),
-        Operation::<Sales<ELSEWHERE>>::new(Steps, "Archive::ensure_indexes", "", |m| {
-            Box::pin(async move { text(m.archive.ensure_indexes().await.map(drop)) })
-        })
-        .prepare(|m| Box::pin(async move { m.current.drop_indexes().await.unwrap() })),
-    ]
+fn others<const ELSEWHERE: bool>() -> Vec<Call<Sales<ELSEWHERE>>> {
+    calls! { Sales<ELSEWHERE>;
+        Steps, "Archive::delete_archived_before", "", |m|
+            m.archive.delete_archived_before(old(9)).chunk(2).await.map(drop);
+        Steps, "Archive::ensure_indexes", "", |m|
+            m.archive.ensure_indexes().await.map(drop)
+            => prepare(|m| m.current.drop_indexes().await.unwrap());
+    }
 }
 
-fn reads<const ELSEWHERE: bool>() -> Vec<Operation<Sales<ELSEWHERE>>> {
-    vec![
-        Operation::<Sales<ELSEWHERE>>::new(Reads, "Archive::get", "archived", |m| {
-            Box::pin(async move { text(m.archive.get(7).await) })
-        }),
-        Operation::<Sales<ELSEWHERE>>::new(Reads, "Archive::get", "absent", |m| {
-            Box::pin(async move { text(m.archive.get(70).await) })
-        }),
-        Operation::<Sales<ELSEWHERE>>::new(Reads, "Archive::find", "", |m| {
-            Box::pin(async move { text(m.archive.find(doc! { "_id": { "$ne": 5 } }).limit(3).await) })
-        }),
-        Operation::<Sales<ELSEWHERE>>::new(Reads, "Archive::due", "", |m| {
-            Box::pin(async move { text(m.archive.due().await) })
-        }),
-        Operation::<Sales<ELSEWHERE>>::new(Reads, "Archive::ensure_sharded", "plan", |m| {
-            Box::pin(async move { text(m.archive.ensure_sharded().plan().await.map(|plan| plan.len())) })
-        }),
-        Operation::<Sales<ELSEWHERE>>::new(Reads, "Archive::verify_shard_keys", "", |m| {
-            Box::pin(async move { text(m.archive.verify_shard_keys().await) })
-        }),
-        Operation::<Sales<ELSEWHERE>>::new(Reads, "Archive::run + Run::plan", "", |m| {
-            Box::pin(async move { text(m.archive.run().plan().await.map(drop)) })
-        }),
-        Operation::<Sales<ELSEWHERE>>::new(Reads, "Archive::restore_many + RestoreMany::plan", "", |m| {
-            Box::pin(async move { text(m.archive.restore_many(doc! {}).plan().await.map(drop)) })
-        }),
-        Operation::<Sales<ELSEWHERE>>::new(
-            Reads,
-            "Archive::delete_archived_before + DeleteArchivedBefore::plan",
-            "",
-            |m| Box::pin(async move { text(m.archive.delete_archived_before(old(9)).plan().await.map(drop)) }),
-        ),
-        Operation::<Sales<ELSEWHERE>>::new(Reads, "Archive::verify", "", |m| {
-            Box::pin(async move {
-                let found: Result<Vec<_>, _> = m.archive.verify().stream().try_collect().await;
-                serialized(found)
-            })
-        }),
-    ]
+fn reads<const ELSEWHERE: bool>() -> Vec<Call<Sales<ELSEWHERE>>> {
+    calls! { Sales<ELSEWHERE>;
+        Reads, "Archive::get", "archived", |m| m.archive.get(7).await;
+        Reads, "Archive::get", "absent", |m| m.archive.get(70).await;
+        Reads, "Archive::find", "", |m| m.archive.find(doc! { "_id": { "$ne": 5 } }).limit(3).await;
+        Reads, "Archive::due", "", |m| m.archive.due().await;
+        Reads, "Archive::ensure_sharded", "plan", |m| m.archive.ensure_sharded().plan().await.map(|plan| plan.len());
+        Reads, "Archive::verify_shard_keys", "", |m| m.archive.verify_shard_keys().await;
+        Reads, "Archive::run + Run::plan", "", |m| m.archive.run().plan().await.map(drop);
+        Reads, "Archive::restore_many + RestoreMany::plan", "", |m|
+            m.archive.restore_many(doc! {}).plan().await.map(drop);
+        Reads, "Archive::delete_archived_before + DeleteArchivedBefore::plan", "", |m|
+            m.archive.delete_archived_before(old(9)).plan().await.map(drop);
+        Reads, "Archive::verify", "", |m| serialized(m.archive.verify().stream()).await;
+    }
 }

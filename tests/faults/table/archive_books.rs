@@ -1,14 +1,14 @@
 //! Outliers that are archived with their overflow documents.
 
 use futures::TryStreamExt;
+use mongo_patterns::Repository;
 use mongo_patterns::archive::Archive;
-use mongo_patterns::{Error, Repository};
 use mongodb::bson::{Document, doc};
 use mongodb::{Collection, Database};
 
 use super::archive::complete;
 use super::operation::Promise::{Atomic, Reads, Steps};
-use super::operation::{Model, Of, Operation, Operations, UNREAD, documents, retry_policy, serialized, text};
+use super::operation::{Call, Model, Of, Operations, UNREAD, calls, documents, retry_policy, serialized};
 use support::archive::books::{COLD, HOT, book, books_in, wholes};
 use support::archive::sales::{AGE, old};
 
@@ -132,48 +132,28 @@ impl<const ELSEWHERE: bool> Model for Books<ELSEWHERE> {
 }
 
 impl<const ELSEWHERE: bool> Operations for Books<ELSEWHERE> {
-    fn operations() -> Vec<Operation<Self>> {
+    fn operations() -> Vec<Call<Self>> {
         let case = if ELSEWHERE {
             "related, another cluster"
         } else {
             "related"
         };
         let restores = if ELSEWHERE { Steps } else { Atomic };
-        let mut operations = vec![
-            Operation::<Self>::new(Steps, "Archive::run", case, |m| {
-                Box::pin(async move {
-                    text(
-                        m.archive
-                            .run()
-                            .chunk(2)
-                            .await
-                            .and_then(|moved| complete(&m.collections[0], moved)),
-                    )
-                })
-            }),
-            Operation::<Self>::new(restores, "Archive::restore", case, |m| {
-                Box::pin(async move { text(m.archive.restore(7).await.map(drop)) })
-            }),
-            Operation::<Self>::new(Steps, "Archive::restore_many", case, |m| {
-                Box::pin(async move {
-                    let restored = m.archive.restore_many(doc! { "_id": { "$lt": 9 } }).chunk(2).await;
-                    text(restored.and_then(|moved| complete(&m.collections[0], moved)))
-                })
-            }),
-        ];
+        let mut operations = calls! { Self;
+            Steps, "Archive::run", case, |m|
+                m.archive.run().chunk(2).await.and_then(|moved| complete(&m.collections[0], moved));
+            restores, "Archive::restore", case, |m| m.archive.restore(7).await.map(drop);
+            Steps, "Archive::restore_many", case, |m| {
+                let restored = m.archive.restore_many(doc! { "_id": { "$lt": 9 } }).chunk(2).await;
+                restored.and_then(|moved| complete(&m.collections[0], moved))
+            };
+        };
         if !ELSEWHERE {
-            operations.push(Operation::<Self>::new(
-                Steps,
-                "Archive::delete_archived_before",
-                case,
-                |m| Box::pin(async move { text(m.archive.delete_archived_before(old(8)).chunk(2).await.map(drop)) }),
-            ));
-            operations.push(Operation::<Self>::new(Reads, "Archive::verify", case, |m| {
-                Box::pin(async move {
-                    let found: Result<Vec<_>, Error> = m.archive.verify().stream().try_collect().await;
-                    serialized(found)
-                })
-            }));
+            operations.extend(calls! { Self;
+                Steps, "Archive::delete_archived_before", case, |m|
+                    m.archive.delete_archived_before(old(8)).chunk(2).await.map(drop);
+                Reads, "Archive::verify", case, |m| serialized(m.archive.verify().stream()).await;
+            });
         }
         operations
     }

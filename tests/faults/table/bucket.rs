@@ -9,7 +9,8 @@ use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::operation::Promise::{Atomic, Prefix, PrefixOnce, Reads, Steps};
-use super::operation::{Model, Of, Operation, indexes, retry_policy, serialized, text};
+use super::operation::{Call, Model, Of, calls, indexes, retry_policy, serialized};
+use support::bucket::trades_of;
 use support::common::{SECOND, Trade, Trades, all, at, integer, spread};
 
 pub(super) const PAGE: usize = 3;
@@ -112,24 +113,14 @@ pub(super) async fn repair(trades: &Trades) {
 }
 
 /// Returns the changes of items by their ids, of which key 1 has 1 and 4.
-pub(super) fn changes_of_items<M: Model + AsRef<Trades>>(case: &'static str) -> [Operation<M>; 3] {
-    [
-        Operation::new(Atomic, "BucketRepository::replace_item", case, |m: &M| {
-            Box::pin(async move {
-                let date = at(SECOND + 50);
-                text(m.as_ref().replace_item(&1, &Trade { n: 4, date }).await)
-            })
-        }),
-        Operation::new(Atomic, "BucketRepository::update_item", case, |m: &M| {
-            Box::pin(async move {
-                let set = doc! { "$set": { "date": at(SECOND + 50) } };
-                text(m.as_ref().update_item(&1, 4_i64, set).await)
-            })
-        }),
-        Operation::new(Atomic, "BucketRepository::remove_item", case, |m: &M| {
-            Box::pin(async move { text(m.as_ref().remove_item(&1, 1_i64).await) })
-        }),
-    ]
+pub(super) fn changes_of_items<M: Model + AsRef<Trades>>(case: &'static str) -> Vec<Call<M>> {
+    calls! { M;
+        Atomic, "BucketRepository::replace_item", case, |m|
+            m.as_ref().replace_item(&1, &Trade { n: 4, date: at(SECOND + 50) }).await;
+        Atomic, "BucketRepository::update_item", case, |m|
+            m.as_ref().update_item(&1, 4_i64, doc! { "$set": { "date": at(SECOND + 50) } }).await;
+        Atomic, "BucketRepository::remove_item", case, |m| m.as_ref().remove_item(&1, 1_i64).await;
+    }
 }
 
 pub(super) async fn found(trades: &Trades) -> Vec<String> {
@@ -213,196 +204,80 @@ impl Model for Histories {
     }
 }
 
-pub(super) fn operations() -> Vec<Operation<Histories>> {
-    let mut operations = appends();
-    operations.extend(single_items());
-    operations.extend(upkeep());
-    operations.extend(reads());
-    operations
+const APPEND: &str = "BucketRepository::append";
+const MANY: &str = "BucketRepository::append_many";
+
+/// Sets an incorrect count, and adds an item to a full page.
+fn damaged(m: &Histories) -> futures::future::LocalBoxFuture<'_, ()> {
+    Box::pin(async move {
+        let miscounted = doc! { "$set": { "count": 7 } };
+        let first = doc! { "_id": format!("1_{SECOND}") };
+        m.stored.update_one(first, miscounted).await.unwrap();
+        m.stored.insert_one(bucket(3, 200..205)).await.unwrap();
+    })
 }
 
-fn appends() -> Vec<Operation<Histories>> {
-    const APPEND: &str = "BucketRepository::append";
-    const MANY: &str = "BucketRepository::append_many";
-    vec![
-        Operation::<Histories>::new(Atomic, APPEND, "into the open page", |m| {
-            Box::pin(async move { text(m.with_ids.append(&1, &spread(7)).await) })
-        }),
-        Operation::<Histories>::new(Atomic, APPEND, "into a new page", |m| {
-            Box::pin(async move { text(m.with_ids.append(&2, &spread(107)).await) })
-        }),
-        Operation::<Histories>::new(Atomic, APPEND, "with a time, into a new page", |m| {
-            Box::pin(async move { text(m.with_ids.append(&2, &spread(107)).at(at(SECOND + 200)).await) })
-        }),
-        Operation::<Histories>::new(Steps, APPEND, "of six calls, of which five are sent together", |m| {
-            Box::pin(async move {
-                let items: Vec<Trade> = (7..13).map(spread).collect();
-                let appends = items.iter().map(|item| m.with_ids.append(&1, item).into_future());
-                text(try_join_all(appends).await)
-            })
-        }),
-        Operation::<Histories>::new(Atomic, APPEND, "of a stored item", |m| {
-            Box::pin(async move { text(m.with_ids.append(&1, &spread(4)).await) })
-        }),
-        Operation::<Histories>::new(PrefixOnce, APPEND, "without an item id", |m| {
-            Box::pin(async move { text(m.plain.append(&1, &spread(7)).await) })
-        }),
-        Operation::<Histories>::new(
-            PrefixOnce,
-            APPEND,
-            "without an item id, monotonic, into a new page",
-            |m| Box::pin(async move { text(m.monotonic.append(&2, &spread(107)).await) }),
-        ),
-        Operation::<Histories>::new(Prefix, MANY, "onto three pages", |m| {
-            Box::pin(async move {
-                let items: Vec<Trade> = (7..15).map(spread).collect();
-                text(m.with_ids.append_many(&1, &items).await)
-            })
-        }),
-        Operation::<Histories>::new(Prefix, MANY, "some of which are stored", |m| {
-            Box::pin(async move {
-                let items: Vec<Trade> = (5..12).map(spread).collect();
-                text(m.with_ids.append_many(&1, &items).await)
-            })
-        })
-        .stored_before(2),
-        Operation::<Histories>::new(PrefixOnce, MANY, "without item ids, of a new key", |m| {
-            Box::pin(async move {
-                let items: Vec<Trade> = (7..15).map(spread).collect();
-                text(m.plain.append_many(&3, &items).await)
-            })
-        }),
-        Operation::<Histories>::new(Steps, "BucketRepository::append_stream", "of two keys", |m| {
-            Box::pin(async move {
-                let items = (7..12).flat_map(|n| [(1, spread(n)), (3, spread(n))]);
-                text(m.with_ids.append_stream(iter(items)).await)
-            })
-        }),
-    ]
-}
-
-fn single_items() -> Vec<Operation<Histories>> {
-    vec![
-        Operation::<Histories>::new(Atomic, "BucketRepository::replace_item", "", |m| {
-            Box::pin(async move {
-                let date = at(SECOND + 50);
-                text(m.with_ids.replace_item(&1, &Trade { n: 4, date }).await)
-            })
-        }),
-        Operation::<Histories>::new(Atomic, "BucketRepository::update_item", "", |m| {
-            Box::pin(async move {
-                let set = doc! { "$set": { "date": at(SECOND + 50) } };
-                text(m.with_ids.update_item(&1, 4_i64, set).await)
-            })
-        }),
-        Operation::<Histories>::new(
-            Atomic,
-            "BucketRepository::remove_item",
-            "the only item of the open page",
-            |m| Box::pin(async move { text(m.with_ids.remove_item(&1, 6_i64).await) }),
-        ),
-        Operation::<Histories>::new(Atomic, "BucketRepository::remove_item", "from a full page", |m| {
-            Box::pin(async move { text(m.with_ids.remove_item(&1, 1_i64).await) })
-        }),
-    ]
-}
-
-fn upkeep() -> Vec<Operation<Histories>> {
-    /// Sets an incorrect count, and adds an item to a full page.
-    fn damaged(m: &Histories) -> futures::future::LocalBoxFuture<'_, ()> {
-        Box::pin(async move {
-            let miscounted = doc! { "$set": { "count": 7 } };
-            let first = doc! { "_id": format!("1_{SECOND}") };
-            m.stored.update_one(first, miscounted).await.unwrap();
-            m.stored.insert_one(bucket(3, 200..205)).await.unwrap();
-        })
+pub(super) fn operations() -> Vec<Call<Histories>> {
+    calls! { Histories;
+        Atomic, APPEND, "into the open page", |m| m.with_ids.append(&1, &spread(7)).await;
+        Atomic, APPEND, "into a new page", |m| m.with_ids.append(&2, &spread(107)).await;
+        Atomic, APPEND, "with a time, into a new page", |m|
+            m.with_ids.append(&2, &spread(107)).at(at(SECOND + 200)).await;
+        Steps, APPEND, "of six calls, of which five are sent together", |m| {
+            let items: Vec<Trade> = (7..13).map(spread).collect();
+            let appends = items.iter().map(|item| m.with_ids.append(&1, item).into_future());
+            try_join_all(appends).await
+        };
+        Atomic, APPEND, "of a stored item", |m| m.with_ids.append(&1, &spread(4)).await;
+        PrefixOnce, APPEND, "without an item id", |m| m.plain.append(&1, &spread(7)).await;
+        PrefixOnce, APPEND, "without an item id, monotonic, into a new page", |m|
+            m.monotonic.append(&2, &spread(107)).await;
+        Prefix, MANY, "onto three pages", |m| m.with_ids.append_many(&1, &trades_of(7..15)).await;
+        Prefix, MANY, "some of which are stored", |m|
+            m.with_ids.append_many(&1, &trades_of(5..12)).await => stored_before(2);
+        PrefixOnce, MANY, "without item ids, of a new key", |m| m.plain.append_many(&3, &trades_of(7..15)).await;
+        Steps, "BucketRepository::append_stream", "of two keys", |m|
+            m.with_ids.append_stream(iter((7..12).flat_map(|n| [(1, spread(n)), (3, spread(n))]))).await;
+        Atomic, "BucketRepository::replace_item", "", |m|
+            m.with_ids.replace_item(&1, &Trade { n: 4, date: at(SECOND + 50) }).await;
+        Atomic, "BucketRepository::update_item", "", |m|
+            m.with_ids.update_item(&1, 4_i64, doc! { "$set": { "date": at(SECOND + 50) } }).await;
+        Atomic, "BucketRepository::remove_item", "the only item of the open page", |m|
+            m.with_ids.remove_item(&1, 6_i64).await;
+        Atomic, "BucketRepository::remove_item", "from a full page", |m| m.with_ids.remove_item(&1, 1_i64).await;
+        Steps, "BucketRepository::create_view", "", |m|
+            m.with_ids.create_view("all_trades").await
+            => prepare(|m| view(m).drop().await.unwrap());
+        Steps, "BucketRepository::create_view", "that exists", |m|
+            m.with_ids.create_view("all_trades").await
+            => prepare(|m| m.with_ids.create_view("all_trades").await.unwrap());
+        Steps, "BucketRepository::ensure_indexes", "", |m|
+            m.with_ids.ensure_indexes().await
+            => prepare(|m| m.stored.drop_indexes().await.unwrap());
+        Steps, "BucketRepository::delete_key", "", |m| m.plain.delete_key(&1).await.map(drop);
+        Steps, "BucketRepository::repair + Repair::stream", "", |m|
+            serialized(m.with_ids.repair().concurrency(1).stream()).await => prepare(damaged);
+        Reads, "BucketRepository::repair + Repair::stream", "dry run", |m|
+            serialized(m.with_ids.repair().concurrency(1).dry_run().stream()).await => prepare(damaged);
+        Reads, "BucketRepository::verify + Verify::stream", "", |m|
+            serialized(m.with_ids.verify().stream()).await => prepare(damaged);
+        Reads, "BucketRepository::page", "", |m| m.plain.page(&1, 2).await;
+        Reads, "BucketRepository::pages", "", |m| m.plain.pages(&1).newest_first().await;
+        Reads, "BucketRepository::newest", "", |m| m.plain.newest(&1, 5).await;
+        Reads, "BucketRepository::items + Items::stream", "", |m|
+            m.plain.items(&1).stream().try_collect::<Vec<_>>().await;
+        Reads, "BucketRepository::items + Items::page", "from a time", |m|
+            m.plain.items(&1).from(at(SECOND + 2)).limit(3).page().await;
+        Reads, "BucketRepository::keys + Keys::stream", "", |m| m.plain.keys().stream().try_collect::<Vec<_>>().await;
+        Reads, "BucketRepository::find_items + FindItems::stream", "", |m| {
+            let order = doc! { "customerId": 1, "n": 1 };
+            let found = m.plain.find_items(doc! { "n": { "$gt": 2 } }).sort(order);
+            found.stream().try_collect::<Vec<_>>().await
+        };
+        Reads, "BucketRepository::find_items + FindItems::explain", "", |m|
+            m.plain.find_items(doc! { "n": 3 }).explain().await;
+        Reads, "BucketRepository::item", "", |m| m.with_ids.item(&1, 4_i64).await;
+        Reads, "BucketRepository::counts", "", |m| m.plain.counts(&1).await;
+        Reads, "BucketRepository::count_pages", "", |m| m.plain.count_pages(&1).await;
     }
-    vec![
-        Operation::<Histories>::new(Steps, "BucketRepository::create_view", "", |m| {
-            Box::pin(async move { text(m.with_ids.create_view("all_trades").await) })
-        })
-        .prepare(|m| Box::pin(async move { view(m).drop().await.unwrap() })),
-        Operation::<Histories>::new(Steps, "BucketRepository::create_view", "that exists", |m| {
-            Box::pin(async move { text(m.with_ids.create_view("all_trades").await) })
-        })
-        .prepare(|m| Box::pin(async move { m.with_ids.create_view("all_trades").await.unwrap() })),
-        Operation::<Histories>::new(Steps, "BucketRepository::ensure_indexes", "", |m| {
-            Box::pin(async move { text(m.with_ids.ensure_indexes().await) })
-        })
-        .prepare(|m| Box::pin(async move { m.stored.drop_indexes().await.unwrap() })),
-        Operation::<Histories>::new(Steps, "BucketRepository::delete_key", "", |m| {
-            Box::pin(async move { text(m.plain.delete_key(&1).await.map(drop)) })
-        }),
-        Operation::<Histories>::new(Steps, "BucketRepository::repair + Repair::stream", "", |m| {
-            Box::pin(async move {
-                let repaired: Result<Vec<_>, _> = m.with_ids.repair().concurrency(1).stream().try_collect().await;
-                serialized(repaired)
-            })
-        })
-        .prepare(damaged),
-        Operation::<Histories>::new(Reads, "BucketRepository::repair + Repair::stream", "dry run", |m| {
-            Box::pin(async move {
-                let repair = m.with_ids.repair().concurrency(1).dry_run();
-                let repaired: Result<Vec<_>, _> = repair.stream().try_collect().await;
-                serialized(repaired)
-            })
-        })
-        .prepare(damaged),
-        Operation::<Histories>::new(Reads, "BucketRepository::verify + Verify::stream", "", |m| {
-            Box::pin(async move {
-                let found: Result<Vec<_>, _> = m.with_ids.verify().stream().try_collect().await;
-                serialized(found)
-            })
-        })
-        .prepare(damaged),
-    ]
-}
-
-fn reads() -> Vec<Operation<Histories>> {
-    vec![
-        Operation::<Histories>::new(Reads, "BucketRepository::page", "", |m| {
-            Box::pin(async move { text(m.plain.page(&1, 2).await) })
-        }),
-        Operation::<Histories>::new(Reads, "BucketRepository::pages", "", |m| {
-            Box::pin(async move { text(m.plain.pages(&1).newest_first().await) })
-        }),
-        Operation::<Histories>::new(Reads, "BucketRepository::newest", "", |m| {
-            Box::pin(async move { text(m.plain.newest(&1, 5).await) })
-        }),
-        Operation::<Histories>::new(Reads, "BucketRepository::items + Items::stream", "", |m| {
-            Box::pin(async move {
-                let items: Result<Vec<Trade>, _> = m.plain.items(&1).stream().try_collect().await;
-                text(items)
-            })
-        }),
-        Operation::<Histories>::new(Reads, "BucketRepository::items + Items::page", "from a time", |m| {
-            Box::pin(async move { text(m.plain.items(&1).from(at(SECOND + 2)).limit(3).page().await) })
-        }),
-        Operation::<Histories>::new(Reads, "BucketRepository::keys + Keys::stream", "", |m| {
-            Box::pin(async move {
-                let keys: Result<Vec<u32>, _> = m.plain.keys().stream().try_collect().await;
-                text(keys)
-            })
-        }),
-        Operation::<Histories>::new(Reads, "BucketRepository::find_items + FindItems::stream", "", |m| {
-            Box::pin(async move {
-                let order = doc! { "customerId": 1, "n": 1 };
-                let found = m.plain.find_items(doc! { "n": { "$gt": 2 } }).sort(order);
-                let found: Result<Vec<_>, _> = found.stream().try_collect().await;
-                text(found)
-            })
-        }),
-        Operation::<Histories>::new(Reads, "BucketRepository::find_items + FindItems::explain", "", |m| {
-            Box::pin(async move { text(m.plain.find_items(doc! { "n": 3 }).explain().await) })
-        }),
-        Operation::<Histories>::new(Reads, "BucketRepository::item", "", |m| {
-            Box::pin(async move { text(m.with_ids.item(&1, 4_i64).await) })
-        }),
-        Operation::<Histories>::new(Reads, "BucketRepository::counts", "", |m| {
-            Box::pin(async move { text(m.plain.counts(&1).await) })
-        }),
-        Operation::<Histories>::new(Reads, "BucketRepository::count_pages", "", |m| {
-            Box::pin(async move { text(m.plain.count_pages(&1).await) })
-        }),
-    ]
 }

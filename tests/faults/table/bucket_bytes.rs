@@ -8,8 +8,9 @@ use mongodb::bson::{Document, doc};
 
 use super::bucket::{PAGE, bucket, builder, changes_of_items, found, inspect, read, repair};
 use super::operation::Promise::{Atomic, Prefix, Steps};
-use super::operation::{Model, Of, Operation, Operations, indexes, text};
+use super::operation::{Call, Model, Of, Operations, calls, indexes, text};
 use support::bucket::bytes::violations_of;
+use support::bucket::trades_of;
 use support::common::{SECOND, Trade, Trades, all, at, spread};
 
 /// Three trades of 30 bytes fit, and a fourth does not.
@@ -90,37 +91,22 @@ impl Model for Bounded {
 }
 
 impl Operations for Bounded {
-    fn operations() -> Vec<Operation<Self>> {
-        let mut operations = vec![
-            Operation::<Self>::new(Atomic, "BucketRepository::append", "that closes a bucket", |m| {
-                Box::pin(async move { text(m.trades.append(&1, &spread(9)).await) })
-            }),
-            Operation::<Self>::new(Prefix, "BucketRepository::append_many", "that closes a bucket", |m| {
-                Box::pin(async move {
-                    let items: Vec<Trade> = (9..17).map(spread).collect();
-                    text(m.trades.append_many(&1, &items).await)
-                })
-            }),
-            Operation::<Self>::new(Atomic, "BucketRepository::remove_item", "of a bucket with room", |m| {
-                Box::pin(async move { text(m.trades.remove_item(&2, 101_i64).await) })
-            }),
-            Operation::<Self>::new(Atomic, "BucketRepository::remove_before", "exact, with bytes", |m| {
-                Box::pin(async move { text(m.trades.remove_before(&1, at(SECOND + 5)).exact().await) })
-            }),
-            Operation::<Self>::new(Steps, "BucketRepository::repair + Repair::stream", "with bytes", |m| {
-                Box::pin(async move {
-                    let repaired: Result<Vec<_>, _> = m.trades.repair().concurrency(1).stream().try_collect().await;
-                    text(repaired)
-                })
-            })
-            .prepare(|m| {
-                Box::pin(async move {
-                    let wrong = doc! { "$set": { "bytes": 7 } };
+    fn operations() -> Vec<Call<Self>> {
+        let mut operations = calls! { Self;
+            Atomic, "BucketRepository::append", "that closes a bucket", |m| m.trades.append(&1, &spread(9)).await;
+            Prefix, "BucketRepository::append_many", "that closes a bucket", |m|
+            m.trades.append_many(&1, &trades_of(9..17)).await;
+            Atomic, "BucketRepository::remove_item", "of a bucket with room", |m|
+                m.trades.remove_item(&2, 101_i64).await;
+            Atomic, "BucketRepository::remove_before", "exact, with bytes", |m|
+                m.trades.remove_before(&1, at(SECOND + 5)).exact().await;
+            Steps, "BucketRepository::repair + Repair::stream", "with bytes", |m|
+                m.trades.repair().concurrency(1).stream().try_collect::<Vec<_>>().await
+                => prepare(|m| {
                     let open = doc! { "_id": format!("1_{}", SECOND + 6) };
-                    m.stored.update_one(open, wrong).await.unwrap();
-                })
-            }),
-        ];
+                    m.stored.update_one(open, doc! { "$set": { "bytes": 7 } }).await.unwrap()
+                });
+        };
         operations.extend(changes_of_items("with bytes"));
         operations
     }
@@ -162,34 +148,18 @@ impl Model for Unbounded {
     async fn read(&self) -> Option<Vec<String>> {
         read(&self.trades).await
     }
-
-    /// During the migration, buckets without bytes are correct.
-    async fn damage(&self) -> Vec<String> {
-        Vec::new()
-    }
-
-    async fn found(&self) -> Vec<String> {
-        Vec::new()
-    }
-
-    async fn repair(&self) {}
 }
 
 impl Operations for Unbounded {
-    fn operations() -> Vec<Operation<Self>> {
-        vec![Operation::<Self>::new(
-            Steps,
-            "BucketRepository::migrate_page_size_from",
-            "to a bound of bytes",
-            |m| {
-                Box::pin(async move {
-                    let changed = m.trades.migrate_page_size_from(5).concurrency(1).await;
-                    let changed = text(changed)?;
-                    let found: Vec<_> = m.trades.verify().stream().try_collect().await?;
-                    assert!(found.is_empty(), "{found:?}");
-                    Ok(changed)
-                })
-            },
-        )]
+    fn operations() -> Vec<Call<Self>> {
+        calls! { Self;
+            Steps, "BucketRepository::migrate_page_size_from", "to a bound of bytes", |m| {
+                let changed = m.trades.migrate_page_size_from(5).concurrency(1).await;
+                let changed = text(changed)?;
+                let found: Vec<_> = m.trades.verify().stream().try_collect().await?;
+                assert!(found.is_empty(), "{found:?}");
+                Ok(changed)
+            };
+        }
     }
 }

@@ -7,8 +7,9 @@ use mongodb::bson::{Bson, Document, doc};
 
 use super::bucket::{PAGE, bucket, builder, changes_of_items, found, inspect, read, repair};
 use super::operation::Promise::{Atomic, Prefix, Reads, Steps};
-use super::operation::{Model, Of, Operation, Operations, text};
-use support::common::{SECOND, Trade, Trades, all, at, spread};
+use super::operation::{Call, Model, Of, Operations, calls};
+use support::bucket::trades_of;
+use support::common::{SECOND, Trades, all, at, spread};
 
 /// Key 1 has two full pages and an open one, key 2 has one full page.
 pub(super) struct Figured {
@@ -93,45 +94,26 @@ impl Model for Figured {
 }
 
 impl Operations for Figured {
-    fn operations() -> Vec<Operation<Self>> {
-        let mut operations = vec![
-            Operation::<Self>::new(Atomic, "BucketRepository::append", "with figures", |m| {
-                Box::pin(async move { text(m.trades.append(&1, &spread(7)).await) })
-            }),
-            Operation::<Self>::new(Prefix, "BucketRepository::append_many", "with figures", |m| {
-                Box::pin(async move {
-                    let items: Vec<Trade> = (7..15).map(spread).collect();
-                    text(m.trades.append_many(&1, &items).await)
-                })
-            }),
-            Operation::<Self>::new(Steps, "BucketRepository::rebuild_figures", "", |m| {
-                Box::pin(async move { text(m.trades.rebuild_figures().await.map(drop)) })
-            })
-            .prepare(|m| {
-                Box::pin(async move {
+    fn operations() -> Vec<Call<Self>> {
+        let mut operations = calls! { Self;
+            Atomic, "BucketRepository::append", "with figures", |m| m.trades.append(&1, &spread(7)).await;
+            Prefix, "BucketRepository::append_many", "with figures", |m|
+            m.trades.append_many(&1, &trades_of(7..15)).await;
+            Steps, "BucketRepository::rebuild_figures", "", |m|
+                m.trades.rebuild_figures().await.map(drop)
+                => prepare(|m| {
                     let unset = doc! { "$unset": { "figures": "" } };
-                    m.stored.update_many(doc! { "customerId": 1 }, unset).await.unwrap();
-                })
-            }),
-            Operation::<Self>::new(Steps, "BucketRepository::remove_before", "", |m| {
-                Box::pin(async move { text(m.trades.remove_before(&1, at(SECOND + 6)).await) })
-            }),
-            Operation::<Self>::new(Atomic, "BucketRepository::remove_before", "exact", |m| {
-                Box::pin(async move { text(m.trades.remove_before(&1, at(SECOND + 5)).exact().await) })
-            }),
-            Operation::<Self>::new(Steps, "BucketRepository::remove_all_before", "", |m| {
-                Box::pin(async move { text(m.trades.remove_all_before(at(SECOND + 6)).chunk_buckets(1).await) })
-            }),
-            Operation::<Self>::new(Reads, "BucketRepository::totals", "", |m| {
-                Box::pin(async move { text(m.trades.totals(&1).await) })
-            }),
-            Operation::<Self>::new(Reads, "BucketRepository::totals + ReadTotals::by", "", |m| {
-                Box::pin(async move { text(m.trades.totals(&1).by(TimeUnit::Hour).await) })
-            }),
-            Operation::<Self>::new(Reads, "BucketRepository::totals", "of a range", |m| {
-                Box::pin(async move { text(m.trades.totals(&1).from(at(SECOND + 2)).await) })
-            }),
-        ];
+                    m.stored.update_many(doc! { "customerId": 1 }, unset).await.unwrap()
+                });
+            Steps, "BucketRepository::remove_before", "", |m| m.trades.remove_before(&1, at(SECOND + 6)).await;
+            Atomic, "BucketRepository::remove_before", "exact", |m|
+                m.trades.remove_before(&1, at(SECOND + 5)).exact().await;
+            Steps, "BucketRepository::remove_all_before", "", |m|
+                m.trades.remove_all_before(at(SECOND + 6)).chunk_buckets(1).await;
+            Reads, "BucketRepository::totals", "", |m| m.trades.totals(&1).await;
+            Reads, "BucketRepository::totals + ReadTotals::by", "", |m| m.trades.totals(&1).by(TimeUnit::Hour).await;
+            Reads, "BucketRepository::totals", "of a range", |m| m.trades.totals(&1).from(at(SECOND + 2)).await;
+        };
         operations.extend(changes_of_items("with figures"));
         operations
     }

@@ -8,7 +8,7 @@ use mongodb::{Collection, IndexModel};
 
 use super::bucket::{bucket, builder, fact, found, inspect, read, trade};
 use super::operation::Promise::{Reads, Steps};
-use super::operation::{Model, Of, Operation, Operations, UNREAD, documents, indexes, text};
+use super::operation::{Call, Model, Of, Operations, UNREAD, calls, documents, indexes, text};
 use support::common::{SECOND, Trade, Trades, all};
 
 /// A flat collection of two keys, and buckets of others.
@@ -70,12 +70,10 @@ impl Model for Migrations {
     async fn found(&self) -> Vec<String> {
         found(&self.trades).await
     }
-
-    async fn repair(&self) {}
 }
 
 impl Operations for Migrations {
-    fn operations() -> Vec<Operation<Self>> {
+    fn operations() -> Vec<Call<Self>> {
         /// Stores seven items of key 1, and three of key 2.
         fn flat(m: &Migrations) -> futures::future::LocalBoxFuture<'_, ()> {
             Box::pin(async move {
@@ -93,64 +91,28 @@ impl Operations for Migrations {
                 m.buckets.insert_many(buckets).await.unwrap();
             })
         }
-        vec![
-            Operation::<Migrations>::new(Steps, "BucketRepository::migrate_from_flat", "in two chunks", |m| {
-                Box::pin(async move { text(m.trades.migrate_from_flat(&m.flat).chunk(5).await) })
-            })
-            .prepare(flat),
-            Operation::<Migrations>::new(
-                Reads,
-                "BucketRepository::migrate_from_flat + MigrateFromFlat::plan",
-                "",
-                |m| {
-                    Box::pin(async move {
-                        let plan = m.trades.migrate_from_flat(&m.flat).chunk(5).plan().await;
-                        text(plan.map(|plan| (plan.migrated.items, plan.commands.len())))
-                    })
-                },
-            )
-            .prepare(flat),
-            Operation::<Migrations>::new(
-                Steps,
-                "BucketRepository::migrate_from_flat",
-                "with a list of invalid documents and a filter",
-                |m| {
-                    Box::pin(async move {
-                        let migration = m.trades.migrate_from_flat(&m.flat).chunk(5).skip_invalid(&m.skipped);
-                        text(migration.filter(doc! { "_id": { "$gte": 0 } }).await)
-                    })
-                },
-            )
-            .prepare(flat),
-            Operation::<Migrations>::new(
-                Reads,
-                "BucketRepository::migrate_from_flat + MigrateFromFlat::find_invalid",
-                "",
-                |m| {
-                    Box::pin(async move {
-                        let found = m.trades.migrate_from_flat(&m.flat).find_invalid(None).await;
-                        text(found.map(|found| (found.checked, found.invalid.total())))
-                    })
-                },
-            )
-            .prepare(flat),
-            Operation::<Migrations>::new(Steps, "BucketRepository::migrate_to_flat", "in two chunks", |m| {
-                Box::pin(async move { text(m.trades.migrate_to_flat(&m.back).chunk(5).await) })
-            })
-            .prepare(buckets),
-            Operation::<Migrations>::new(
-                Reads,
-                "BucketRepository::migrate_to_flat + MigrateToFlat::plan",
-                "",
-                |m| {
-                    Box::pin(async move {
-                        let plan = m.trades.migrate_to_flat(&m.back).chunk(5).plan().await;
-                        text(plan.map(|plan| (plan.migrated.items, plan.commands.len())))
-                    })
-                },
-            )
-            .prepare(buckets),
-        ]
+        calls! { Migrations;
+            Steps, "BucketRepository::migrate_from_flat", "in two chunks", |m|
+                m.trades.migrate_from_flat(&m.flat).chunk(5).await => prepare(flat);
+            Reads, "BucketRepository::migrate_from_flat + MigrateFromFlat::plan", "", |m|
+                m.trades.migrate_from_flat(&m.flat).chunk(5).plan().await
+                    .map(|plan| (plan.migrated.items, plan.commands.len()))
+                => prepare(flat);
+            Steps, "BucketRepository::migrate_from_flat", "with a list of invalid documents and a filter", |m| {
+                let migration = m.trades.migrate_from_flat(&m.flat).chunk(5).skip_invalid(&m.skipped);
+                migration.filter(doc! { "_id": { "$gte": 0 } }).await
+            } => prepare(flat);
+            Reads, "BucketRepository::migrate_from_flat + MigrateFromFlat::find_invalid", "", |m|
+                m.trades.migrate_from_flat(&m.flat).find_invalid(None).await
+                    .map(|found| (found.checked, found.invalid.total()))
+                => prepare(flat);
+            Steps, "BucketRepository::migrate_to_flat", "in two chunks", |m|
+                m.trades.migrate_to_flat(&m.back).chunk(5).await => prepare(buckets);
+            Reads, "BucketRepository::migrate_to_flat + MigrateToFlat::plan", "", |m|
+                m.trades.migrate_to_flat(&m.back).chunk(5).plan().await
+                    .map(|plan| (plan.migrated.items, plan.commands.len()))
+                => prepare(buckets);
+        }
     }
 }
 
@@ -195,11 +157,6 @@ impl Model for Sizes {
         read(&self.three).await
     }
 
-    /// During the migration, pages of both sizes are correct.
-    async fn damage(&self) -> Vec<String> {
-        Vec::new()
-    }
-
     async fn found(&self) -> Vec<String> {
         let indexes = self.buckets.list_index_names().await.unwrap_or_default();
         let is_there = |trades: &BucketRepository<u32, Trade>| indexes.contains(&trades.indexes()[0].indexes()[0].name);
@@ -210,52 +167,27 @@ impl Model for Sizes {
             _ => Vec::new(),
         }
     }
-
-    async fn repair(&self) {}
 }
 
 impl Operations for Sizes {
-    fn operations() -> Vec<Operation<Self>> {
-        vec![
-            Operation::<Sizes>::new(
-                Steps,
-                "BucketRepository::migrate_page_size_from",
-                "to larger pages",
-                |m| {
-                    Box::pin(async move {
-                        let changed = m.four.migrate_page_size_from(3).concurrency(1).await;
-                        let changed = text(changed)?;
-                        let found: Vec<_> = m.four.verify().stream().try_collect().await?;
-                        assert!(found.is_empty(), "{found:?}");
-                        Ok(changed)
-                    })
-                },
-            ),
-            Operation::<Sizes>::new(
-                Reads,
-                "BucketRepository::migrate_page_size_from + MigratePageSize::plan",
-                "",
-                |m| {
-                    Box::pin(async move {
-                        let plan = m.two.migrate_page_size_from(3).plan().await;
-                        text(plan.map(|plan| (plan.migrated.keys, plan.commands.len())))
-                    })
-                },
-            ),
-            Operation::<Sizes>::new(
-                Steps,
-                "BucketRepository::migrate_page_size_from",
-                "to smaller pages",
-                |m| {
-                    Box::pin(async move {
-                        let changed = m.two.migrate_page_size_from(3).concurrency(1).await;
-                        let changed = text(changed)?;
-                        let found: Vec<_> = m.two.verify().stream().try_collect().await?;
-                        assert!(found.is_empty(), "{found:?}");
-                        Ok(changed)
-                    })
-                },
-            ),
-        ]
+    fn operations() -> Vec<Call<Self>> {
+        calls! { Sizes;
+            Steps, "BucketRepository::migrate_page_size_from", "to larger pages", |m| {
+                let changed = m.four.migrate_page_size_from(3).concurrency(1).await;
+                let changed = text(changed)?;
+                let found: Vec<_> = m.four.verify().stream().try_collect().await?;
+                assert!(found.is_empty(), "{found:?}");
+                Ok(changed)
+            };
+            Reads, "BucketRepository::migrate_page_size_from + MigratePageSize::plan", "", |m|
+                m.two.migrate_page_size_from(3).plan().await.map(|plan| (plan.migrated.keys, plan.commands.len()));
+            Steps, "BucketRepository::migrate_page_size_from", "to smaller pages", |m| {
+                let changed = m.two.migrate_page_size_from(3).concurrency(1).await;
+                let changed = text(changed)?;
+                let found: Vec<_> = m.two.verify().stream().try_collect().await?;
+                assert!(found.is_empty(), "{found:?}");
+                Ok(changed)
+            };
+        }
     }
 }

@@ -10,7 +10,8 @@ use mongodb::bson::{DateTime, Document, doc};
 
 use super::bucket::{PAGE, bucket, builder, found, inspect, read, repair};
 use super::operation::Promise::{Atomic, Prefix, Reads, Steps};
-use super::operation::{Model, Of, Operation, Operations, text};
+use super::operation::{Call, Model, Of, Operations, calls};
+use support::bucket::trades_of;
 use support::common::{SECOND, Trade, Trades, all, at, spread};
 
 /// Key 1 has a full and an open bucket in one window, and an open one in the next, key 2 has one full bucket.
@@ -82,72 +83,29 @@ impl Model for Windowed {
 }
 
 impl Operations for Windowed {
-    fn operations() -> Vec<Operation<Self>> {
+    fn operations() -> Vec<Call<Self>> {
         const APPEND: &str = "BucketRepository::append";
-        vec![
-            Operation::<Self>::new(Atomic, APPEND, "of a late item, with windows", |m| {
-                Box::pin(async move {
-                    let date = at(SECOND + 2);
-                    text(m.trades.append(&1, &Trade { n: 20, date }).await)
-                })
-            }),
-            Operation::<Self>::new(Atomic, APPEND, "into a new window", |m| {
-                Box::pin(async move { text(m.trades.append(&1, &spread(9)).await) })
-            }),
-            Operation::<Self>::new(Prefix, "BucketRepository::append_many", "into three windows", |m| {
-                Box::pin(async move {
-                    let items: Vec<Trade> = (7..15).map(spread).collect();
-                    text(m.trades.append_many(&1, &items).await)
-                })
-            }),
-            Operation::<Self>::new(Atomic, "BucketRepository::remove_item", "with windows", |m| {
-                Box::pin(async move { text(m.trades.remove_item(&1, 2_i64).await) })
-            }),
-            Operation::<Self>::new(Atomic, "BucketRepository::replace_item", "with windows", |m| {
-                Box::pin(async move {
-                    let date = at(SECOND + 3);
-                    text(m.trades.replace_item(&1, &Trade { n: 2, date }).await)
-                })
-            }),
-            Operation::<Self>::new(Atomic, "BucketRepository::update_item", "with windows", |m| {
-                Box::pin(async move {
-                    let set = doc! { "$max": { "date": at(SECOND + 4) } };
-                    text(m.trades.update_item(&1, 2_i64, set).await)
-                })
-            }),
-            Operation::<Self>::new(Atomic, "BucketRepository::remove_before", "exact, with windows", |m| {
-                Box::pin(async move { text(m.trades.remove_before(&1, at(SECOND + 6)).exact().await) })
-            }),
-            Operation::<Self>::new(
-                Steps,
-                "BucketRepository::repair + Repair::stream",
-                "with windows",
-                |m| {
-                    Box::pin(async move {
-                        let repaired: Result<Vec<_>, _> = m.trades.repair().concurrency(1).stream().try_collect().await;
-                        text(repaired)
-                    })
-                },
-            )
-            .prepare(|m| {
-                Box::pin(async move {
-                    let miscounted = doc! { "$set": { "count": 7 } };
+        calls! { Self;
+            Atomic, APPEND, "of a late item, with windows", |m|
+                m.trades.append(&1, &Trade { n: 20, date: at(SECOND + 2) }).await;
+            Atomic, APPEND, "into a new window", |m| m.trades.append(&1, &spread(9)).await;
+            Prefix, "BucketRepository::append_many", "into three windows", |m|
+                m.trades.append_many(&1, &trades_of(7..15)).await;
+            Atomic, "BucketRepository::remove_item", "with windows", |m| m.trades.remove_item(&1, 2_i64).await;
+            Atomic, "BucketRepository::replace_item", "with windows", |m|
+                m.trades.replace_item(&1, &Trade { n: 2, date: at(SECOND + 3) }).await;
+            Atomic, "BucketRepository::update_item", "with windows", |m|
+                m.trades.update_item(&1, 2_i64, doc! { "$max": { "date": at(SECOND + 4) } }).await;
+            Atomic, "BucketRepository::remove_before", "exact, with windows", |m|
+                m.trades.remove_before(&1, at(SECOND + 6)).exact().await;
+            Steps, "BucketRepository::repair + Repair::stream", "with windows", |m|
+                m.trades.repair().concurrency(1).stream().try_collect::<Vec<_>>().await
+                => prepare(|m| {
                     let first = doc! { "_id": format!("1_{}", SECOND + 1) };
-                    m.stored.update_one(first, miscounted).await.unwrap();
-                })
-            }),
-            Operation::<Self>::new(
-                Reads,
-                "BucketRepository::items + Items::stream",
-                "of a range of windows",
-                |m| {
-                    Box::pin(async move {
-                        let items = m.trades.items(&1).from(at(SECOND + 3)).until(at(SECOND + 6));
-                        let items: Result<Vec<Trade>, _> = items.stream().try_collect().await;
-                        text(items)
-                    })
-                },
-            ),
-        ]
+                    m.stored.update_one(first, doc! { "$set": { "count": 7 } }).await.unwrap()
+                });
+            Reads, "BucketRepository::items + Items::stream", "of a range of windows", |m|
+                m.trades.items(&1).from(at(SECOND + 3)).until(at(SECOND + 6)).stream().try_collect::<Vec<_>>().await;
+        }
     }
 }

@@ -16,7 +16,7 @@ use mongo_patterns_testkit::{RecordedCommand, TestDatabase};
 use mongodb::bson::Bson;
 
 use super::fault::Fault;
-use super::operation::{Model, Of, Operation, Promise, UNREAD, empty};
+use super::operation::{Of, Operation, Process, Promise, Suite, UNREAD};
 use support::common::{dropped_commands, end_transactions, quiet};
 
 /// When a lease is renewed at the earliest: after a third of the time for which the operations take one.
@@ -64,25 +64,36 @@ pub(super) struct Ended {
 }
 
 /// A case, with the names for its failure message.
-pub(super) struct Case<'a, M> {
+pub(super) struct Case<'a> {
     pub(super) db: &'a TestDatabase,
-    pub(super) operation: &'a Operation<M>,
+    pub(super) suite: &'a Suite,
+    /// Its number in the suite.
+    pub(super) number: usize,
+    pub(super) operation: &'a Operation,
 }
 
-impl<M: Model> Case<'_, M> {
+impl<'a> Case<'a> {
+    pub(super) fn new(db: &'a TestDatabase, suite: &'a Suite, number: usize) -> Self {
+        let operation = &suite.operations[number];
+        Self {
+            db,
+            suite,
+            number,
+            operation,
+        }
+    }
+
     /// Fills the database. Returns a process that has sent nothing, and one that is not recorded.
-    pub(super) async fn begin(&self) -> (M, M) {
+    pub(super) async fn begin(&self) -> (Box<dyn Process>, Box<dyn Process>) {
         let plain = self.db.plain_client().database(self.db.database().name());
         let of = |database| {
-            M::new(Of {
-                database,
-                plain: &plain,
-            })
+            let plain = &plain;
+            (self.suite.process)(Of { database, plain })
         };
         let (watched, other) = (of(self.db.database()), of(&plain));
-        empty::<M>(&plain).await;
+        self.suite.empty(&plain).await;
         other.fill().await;
-        (self.operation.prepare)(&other).await;
+        other.prepare(self.number).await;
         self.db.recorder().clear();
         (watched, other)
     }
@@ -93,7 +104,7 @@ impl<M: Model> Case<'_, M> {
         let name = self.operation.name();
         let before = sorted(other.facts().await);
         let started = Instant::now();
-        let value = match (self.operation.run)(&model).await {
+        let value = match model.run(self.number).await {
             Ok(value) => value,
             Err(error) => panic!("{name}: {error:?}"),
         };
@@ -130,7 +141,7 @@ impl<M: Model> Case<'_, M> {
             self.operation.name(),
             undisturbed.commands[command]
         );
-        let (outcome, is_hit) = self.with_fault(&model, command, fault).await;
+        let (outcome, is_hit) = self.with_fault(&*model, command, fault).await;
         // A commit that the server did not receive or execute leaves an open transaction, which the server ends later.
         // The commands for two documents can have another order than before.
         let is_commit = self
@@ -141,7 +152,7 @@ impl<M: Model> Case<'_, M> {
             .is_some_and(|name| name == "commitTransaction");
         let may_be_open = is_commit || self.operation.in_session;
         if outcome.is_none() || may_be_open && matches!(outcome, Some(Err(_))) {
-            self.settle(&other).await;
+            self.settle(&*other).await;
         } else if matches!(outcome, Some(Err(_))) {
             // A follower that ends with an error drops its commands for other documents, which run to their replies.
             dropped_commands(self.db).await;
@@ -154,7 +165,7 @@ impl<M: Model> Case<'_, M> {
         if let (Some(Ok(value)), true) = (&outcome, fault != Fault::DuplicateKey) {
             assert_eq!(*value, undisturbed.value, "{context}");
         }
-        let found = self.check_readable(&other, &facts, &context).await;
+        let found = self.check_readable(&*other, &facts, &context).await;
         let ended = Ended {
             outcome: match &outcome {
                 _ if !is_hit => Outcome::NotHit,
@@ -173,23 +184,33 @@ impl<M: Model> Case<'_, M> {
             other.repair().await;
             assert_eq!(sorted(other.facts().await), facts, "{context}: after the repair");
         }
-        self.retry(undisturbed, &model, &other, outcome.as_ref(), &facts, &context)
+        self.retry(undisturbed, (&*model, &*other), outcome.as_ref(), &facts, &context)
             .await;
         ended
     }
 
     /// Checks the state after the future was dropped and all commands have ended.
-    pub(super) async fn check_after_drop(&self, undisturbed: &Undisturbed, model: &M, other: &M, context: &str) {
+    pub(super) async fn check_after_drop(
+        &self,
+        undisturbed: &Undisturbed,
+        (model, other): (&dyn Process, &dyn Process),
+        context: &str,
+    ) {
         let facts = sorted(other.facts().await);
         self.check_stored(undisturbed, &facts, None, context);
         self.check_readable(other, &facts, context).await;
-        self.retry(undisturbed, model, other, None, &facts, context).await;
+        self.retry(undisturbed, (model, other), None, &facts, context).await;
     }
 
     /// Returns the outcome, `None` if the future was dropped, and whether the fault hit a command.
-    async fn with_fault(&self, model: &M, command: usize, fault: Fault) -> (Option<Result<String, Error>>, bool) {
+    async fn with_fault(
+        &self,
+        model: &dyn Process,
+        command: usize,
+        fault: Fault,
+    ) -> (Option<Result<String, Error>>, bool) {
         let planned = fault.fail_point().plan(self.db, command);
-        let run = (self.operation.run)(model);
+        let run = model.run(self.number);
         let outcome = match fault.caller_timeout() {
             None => Some(run.await),
             Some(timeout) => match select(run, Box::pin(self.db.recorder().sent(command + 1))).await {
@@ -210,24 +231,11 @@ impl<M: Model> Case<'_, M> {
     }
 
     /// Waits until everything that a dropped call left behind has ended.
-    async fn settle(&self, other: &M) {
+    async fn settle(&self, other: &dyn Process) {
         dropped_commands(self.db).await;
         quiet(self.db).await;
         end_transactions(self.db).await;
-        // A task of the repository may continue, and a server may execute the last commands.
-        let mut last = None;
-        loop {
-            quiet(self.db).await;
-            let now = (
-                self.db.recorder().round_trips(),
-                other.facts().await,
-                other.damage().await,
-            );
-            if last.as_ref() == Some(&now) {
-                return;
-            }
-            last = Some(now);
-        }
+        self.wait_until_settled(other).await;
     }
 
     fn check_stored(
@@ -250,7 +258,7 @@ impl<M: Model> Case<'_, M> {
                     assert!(facts == before || facts == after, "{context}: {facts:?}");
                     return;
                 }
-                assert_eq!(error.pattern(), Some(M::PATTERN), "{context}");
+                assert_eq!(error.pattern(), Some(self.suite.pattern), "{context}");
                 assert!(error.operation().is_some(), "{context}");
                 error.is_outcome_unknown()
             }
@@ -278,7 +286,7 @@ impl<M: Model> Case<'_, M> {
     }
 
     /// Checks that readers and `verify` agree with the stored data. Returns whether there is damage.
-    async fn check_readable(&self, other: &M, facts: &[String], context: &str) -> bool {
+    async fn check_readable(&self, other: &dyn Process, facts: &[String], context: &str) -> bool {
         if self.operation.promise == Promise::Reads {
             return false;
         }
@@ -302,8 +310,7 @@ impl<M: Model> Case<'_, M> {
     async fn retry(
         &self,
         undisturbed: &Undisturbed,
-        model: &M,
-        other: &M,
+        (model, other): (&dyn Process, &dyn Process),
         outcome: Option<&Result<String, Error>>,
         facts: &[String],
         context: &str,
@@ -318,7 +325,7 @@ impl<M: Model> Case<'_, M> {
             }
         }
         let retried = loop {
-            let retried = (self.operation.run)(model).await;
+            let retried = model.run(self.number).await;
             // If one of several concurrent transactions of a call fails, the driver aborts the others in the background.
             let is_conflict = retried.as_ref().is_err_and(Error::is_contention);
             // It also aborts the transaction of a caller in the background, and no lock delays the retry.

@@ -4,12 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use super::operation::Operations;
-use super::{
-    archive, bucket, bucket_bytes, bucket_figures, bucket_migrations, bucket_windows, counters, embedded, file_archive,
-    history, history_follow, history_migrations, intervals, items, outlier, reference, reference_follow,
-    reference_migrations, schema, schema_contacts, subset, subset_migrations, trash,
-};
+use super::table;
 
 /// Public functions that send no command, and the reason.
 const SILENT: [(&str, &str); 20] = [
@@ -54,36 +49,13 @@ const SILENT_TYPES: [&str; 2] = ["bucket Totals", "outlier Analysis"];
 
 #[test]
 fn the_table_has_every_public_operation() {
-    let mut covered = BTreeSet::new();
-    names::<bucket::Histories>(&mut covered);
-    names::<bucket_figures::Figured>(&mut covered);
-    names::<bucket_windows::Windowed>(&mut covered);
-    names::<bucket_bytes::Bounded>(&mut covered);
-    names::<bucket_migrations::Migrations>(&mut covered);
-    names::<bucket_migrations::Sizes>(&mut covered);
-    names::<subset::Shop>(&mut covered);
-    names::<subset_migrations::Shop>(&mut covered);
-    names::<embedded::Library>(&mut covered);
-    names::<embedded::Migrations>(&mut covered);
-    names::<outlier::Shop>(&mut covered);
-    names::<history::Office>(&mut covered);
-    names::<history_follow::Followed>(&mut covered);
-    names::<history_migrations::Migrations>(&mut covered);
-    names::<intervals::Shop>(&mut covered);
-    names::<intervals::Migrations>(&mut covered);
-    names::<reference::Sales>(&mut covered);
-    names::<reference_follow::Followed>(&mut covered);
-    names::<reference_migrations::Migrations>(&mut covered);
-    names::<schema::Instance>(&mut covered);
-    names::<schema_contacts::Contacts>(&mut covered);
-    names::<archive::Sales<false>>(&mut covered);
-    names::<file_archive::Sales>(&mut covered);
-    names::<trash::Users>(&mut covered);
-    names::<counters::Articles>(&mut covered);
-    names::<items::Trades>(&mut covered);
-    names::<items::Books>(&mut covered);
-    names::<items::Patrons>(&mut covered);
-    names::<items::Products>(&mut covered);
+    let table = table();
+    let operations = table
+        .suites
+        .iter()
+        .flat_map(|suite| suite.operations.iter().map(|one| (suite.of_crate, one.call)));
+    let calls = operations.flat_map(|(of_crate, call)| call.split(" + ").map(move |call| format!("{of_crate} {call}")));
+    let covered: BTreeSet<String> = calls.collect();
 
     let public = public();
     let missing: Vec<&String> = public
@@ -164,12 +136,6 @@ fn public() -> BTreeMap<String, String> {
     });
     assert!(public.len() > 60, "{public:?}");
     public
-}
-
-fn names<M: Operations>(covered: &mut BTreeSet<String>) {
-    let operations = M::operations().into_iter();
-    let calls = operations.flat_map(|operation| operation.call.split(" + "));
-    covered.extend(calls.map(|call| format!("{} {call}", M::CRATE)));
 }
 
 /// Collects the public functions of all files except setters, as `pattern Type::function`. A setter takes `mut self`.

@@ -7,7 +7,7 @@ use mongodb::Collection;
 use mongodb::bson::{Document, doc};
 
 use super::operation::Promise::{Atomic, Steps};
-use super::operation::{Model, Of, Operation, Operations, UNREAD, retry_policy, text};
+use super::operation::{Call, Model, Of, Operations, UNREAD, calls, retry_policy};
 use support::common::all;
 
 /// The articles 1 and 2 are there, and 3 is not.
@@ -58,30 +58,14 @@ impl Model for Articles {
     async fn read(&self) -> Option<Vec<String>> {
         Some(Vec::new())
     }
-
-    async fn damage(&self) -> Vec<String> {
-        Vec::new()
-    }
-
-    async fn found(&self) -> Vec<String> {
-        Vec::new()
-    }
-
-    async fn repair(&self) {}
 }
 
 impl Operations for Articles {
-    fn operations() -> Vec<Operation<Self>> {
-        vec![
-            Operation::<Self>::new(Atomic, "Counters::flush", "of a document", |m| {
-                Box::pin(async move { text(m.one.flush().await) })
-            }),
-            Operation::<Self>::new(Steps, "Counters::flush", "of several documents", |m| {
-                Box::pin(async move { text(m.several.flush().await) })
-            }),
-            Operation::<Self>::new(Atomic, "Counters::run", "that ends", |m| {
-                Box::pin(async move { text(m.existing.run().until(ready(())).await) })
-            }),
-        ]
+    fn operations() -> Vec<Call<Self>> {
+        calls! { Self;
+            Atomic, "Counters::flush", "of a document", |m| m.one.flush().await;
+            Steps, "Counters::flush", "of several documents", |m| m.several.flush().await;
+            Atomic, "Counters::run", "that ends", |m| m.existing.run().until(ready(())).await;
+        }
     }
 }

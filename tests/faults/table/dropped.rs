@@ -13,7 +13,7 @@ use mongo_patterns_testkit::{FailPoint, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
 use super::case::{Case, Undisturbed};
-use super::operation::{Model, Promise};
+use super::operation::{Process, Promise};
 use support::common::{dropped_commands, pause, quiet};
 
 /// When the future is dropped.
@@ -32,12 +32,12 @@ const BLOCKED: Duration = Duration::from_millis(15);
 /// How long a transaction may stay open after its future was dropped. The server itself aborts it after 60 seconds.
 const ABORTED_WITHIN: Duration = Duration::from_secs(20);
 
-impl<M: Model> Case<'_, M> {
+impl Case<'_> {
     /// Returns whether the operation was dropped before its end.
     pub(super) async fn drop_at(&self, undisturbed: &Undisturbed, moment: Moment) -> bool {
         let (model, other) = self.begin().await;
         let context = format!("{}, dropped at {moment:?}", self.operation.name());
-        let run = (self.operation.run)(&model);
+        let run = model.run(self.number);
         let is_dropped = match moment {
             Moment::Elapsed(time) => tokio::time::timeout(time, run).await.is_err(),
             Moment::Sent(command) => drop_when(run, self.db.recorder().sent(command + 1)).await,
@@ -58,7 +58,7 @@ impl<M: Model> Case<'_, M> {
         let sent = self.db.recorder().round_trips();
         let may_retry_at_once = !self.operation.in_session && self.operation.promise != Promise::PrefixOnce;
         if may_retry_at_once && self.is_even(moment) {
-            let next = (self.operation.run)(&model).await;
+            let next = model.run(self.number).await;
             if let Err(error) = &next {
                 let may_be_stored = self.operation.retry_errors.contains(&error.kind());
                 let is_concurrent = self.operation.promise == Promise::Steps && error.is_contention();
@@ -70,8 +70,8 @@ impl<M: Model> Case<'_, M> {
         }
         self.check_no_transactions(&context).await;
         self.check_end(sent, moment, &context);
-        self.wait_until_settled(&other).await;
-        self.check_after_drop(undisturbed, &model, &other, &context).await;
+        self.wait_until_settled(&*other).await;
+        self.check_after_drop(undisturbed, (&*model, &*other), &context).await;
         true
     }
 
@@ -142,7 +142,7 @@ impl<M: Model> Case<'_, M> {
     }
 
     /// Waits until the server has executed its commands, and the process has ended its tasks.
-    pub(super) async fn wait_until_settled(&self, other: &M) {
+    pub(super) async fn wait_until_settled(&self, other: &dyn Process) {
         let mut last = None;
         loop {
             quiet(self.db).await;

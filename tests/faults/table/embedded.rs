@@ -8,7 +8,7 @@ use mongodb::bson::{Document, doc};
 use mongodb::{Collection, IndexModel};
 
 use super::operation::Promise::{Atomic, PrefixOnce, Reads, Steps};
-use super::operation::{Model, Of, Operation, Operations, UNREAD, documents, retry_policy, serialized, text};
+use super::operation::{Call, Model, Of, Operations, UNREAD, calls, documents, number_of, retry_policy, serialized};
 use support::common::all;
 use support::embedded::{Patrons, address, patron};
 
@@ -79,22 +79,38 @@ impl Model for Library {
         Some(read(&self.patrons, &["joe", "ann", "sue", "tom"]).await)
     }
 
-    /// One command writes a patron, so there is never any damage.
-    async fn damage(&self) -> Vec<String> {
-        Vec::new()
-    }
-
     async fn found(&self) -> Vec<String> {
         found(&self.patrons).await
     }
-
-    async fn repair(&self) {}
 }
 
-pub(super) fn operations() -> Vec<Operation<Library>> {
-    let mut operations = writes();
-    operations.extend(reads());
-    operations
+pub(super) fn operations() -> Vec<Call<Library>> {
+    calls! { Library;
+        Atomic, "EmbeddedRepository::insert", "", |m|
+            m.patrons.insert(&patron("sue", [address(7)])).await => retry_errors(&[ErrorKind::AlreadyExists]);
+        PrefixOnce, "EmbeddedRepository::insert_many", "", |m| m.patrons.insert_many(&two()).await;
+        Atomic, "EmbeddedRepository::add_child", "", |m|
+            m.patrons.add_child("joe", &address(7)).await => retry_errors(&[ErrorKind::AlreadyExists]);
+        Atomic, "EmbeddedRepository::remove_child", "", |m|
+            m.patrons.remove_child("joe", 1).await => retry_errors(&[ErrorKind::ChildNotFound]);
+        Atomic, "EmbeddedRepository::replace_child", "", |m|
+            m.patrons.replace_child("joe", &doc! { "id": 1, "street": "1 Some Other Street" }).await;
+        Atomic, "EmbeddedRepository::upsert_child", "", |m| m.patrons.upsert_child("joe", &address(7)).await;
+        Atomic, "EmbeddedRepository::upsert_child", "of a stored child", |m|
+            m.patrons.upsert_child("joe", &doc! { "id": 1, "street": "1 Some Other Street" }).await;
+        Atomic, "EmbeddedRepository::update_grandchild", "", |m| {
+            let set = doc! { "$set": { "kind": "mobile" } };
+            m.patrons.update_grandchild("joe", 1, "phones", ("number", 2), set).await
+        } => prepare(with_phones);
+        Atomic, "EmbeddedRepository::update_child", "", |m|
+            m.patrons.update_child("joe", 1, doc! { "$set": { "zip": "54321" } }).await;
+        Atomic, "EmbeddedRepository::reorder_children", "", |m| m.patrons.reorder_children("joe", [2, 0, 1]).await;
+        Reads, "EmbeddedRepository::get", "", |m| m.patrons.get("joe").await;
+        Reads, "EmbeddedRepository::find", "", |m| m.patrons.find(doc! { "addresses.id": 1 }).await;
+        Reads, "EmbeddedRepository::child", "", |m| m.patrons.child("joe", 1).await;
+        Reads, "EmbeddedRepository::ensure_indexes", "that needs none", |m| m.patrons.ensure_indexes().await;
+        Reads, "EmbeddedRepository::verify", "", |m| serialized(m.patrons.verify().stream()).await;
+    }
 }
 
 /// Gives an address a list of phones.
@@ -108,84 +124,6 @@ pub(super) fn with_phones(m: &Library) -> LocalBoxFuture<'_, ()> {
 /// Returns two new patrons.
 pub(super) fn two() -> [Document; 2] {
     [patron("sue", []), patron("tom", [])]
-}
-
-fn writes() -> Vec<Operation<Library>> {
-    vec![
-        Operation::<Library>::new(Atomic, "EmbeddedRepository::insert", "", |m| {
-            Box::pin(async move { text(m.patrons.insert(&patron("sue", [address(7)])).await) })
-        })
-        .retry_errors(&[ErrorKind::AlreadyExists]),
-        Operation::<Library>::new(PrefixOnce, "EmbeddedRepository::insert_many", "", |m| {
-            Box::pin(async move { text(m.patrons.insert_many(&two()).await) })
-        }),
-        Operation::<Library>::new(Atomic, "EmbeddedRepository::add_child", "", |m| {
-            Box::pin(async move { text(m.patrons.add_child("joe", &address(7)).await) })
-        })
-        .retry_errors(&[ErrorKind::AlreadyExists]),
-        Operation::<Library>::new(Atomic, "EmbeddedRepository::remove_child", "", |m| {
-            Box::pin(async move { text(m.patrons.remove_child("joe", 1).await) })
-        })
-        .retry_errors(&[ErrorKind::ChildNotFound]),
-        Operation::<Library>::new(Atomic, "EmbeddedRepository::replace_child", "", |m| {
-            Box::pin(async move {
-                let changed = doc! { "id": 1, "street": "1 Some Other Street" };
-                text(m.patrons.replace_child("joe", &changed).await)
-            })
-        }),
-        Operation::<Library>::new(Atomic, "EmbeddedRepository::upsert_child", "", |m| {
-            Box::pin(async move { text(m.patrons.upsert_child("joe", &address(7)).await) })
-        }),
-        Operation::<Library>::new(Atomic, "EmbeddedRepository::upsert_child", "of a stored child", |m| {
-            Box::pin(async move {
-                let changed = doc! { "id": 1, "street": "1 Some Other Street" };
-                text(m.patrons.upsert_child("joe", &changed).await)
-            })
-        }),
-        Operation::<Library>::new(Atomic, "EmbeddedRepository::update_grandchild", "", |m| {
-            Box::pin(async move {
-                let set = doc! { "$set": { "kind": "mobile" } };
-                let updated = m.patrons.update_grandchild("joe", 1, "phones", ("number", 2), set);
-                text(updated.await)
-            })
-        })
-        .prepare(with_phones),
-        Operation::<Library>::new(Atomic, "EmbeddedRepository::update_child", "", |m| {
-            Box::pin(async move {
-                text(
-                    m.patrons
-                        .update_child("joe", 1, doc! { "$set": { "zip": "54321" } })
-                        .await,
-                )
-            })
-        }),
-        Operation::<Library>::new(Atomic, "EmbeddedRepository::reorder_children", "", |m| {
-            Box::pin(async move { text(m.patrons.reorder_children("joe", [2, 0, 1]).await) })
-        }),
-    ]
-}
-
-fn reads() -> Vec<Operation<Library>> {
-    vec![
-        Operation::<Library>::new(Reads, "EmbeddedRepository::get", "", |m| {
-            Box::pin(async move { text(m.patrons.get("joe").await) })
-        }),
-        Operation::<Library>::new(Reads, "EmbeddedRepository::find", "", |m| {
-            Box::pin(async move { text(m.patrons.find(doc! { "addresses.id": 1 }).await) })
-        }),
-        Operation::<Library>::new(Reads, "EmbeddedRepository::child", "", |m| {
-            Box::pin(async move { text(m.patrons.child("joe", 1).await) })
-        }),
-        Operation::<Library>::new(Reads, "EmbeddedRepository::ensure_indexes", "that needs none", |m| {
-            Box::pin(async move { text(m.patrons.ensure_indexes().await) })
-        }),
-        Operation::<Library>::new(Reads, "EmbeddedRepository::verify", "", |m| {
-            Box::pin(async move {
-                let found: Result<Vec<_>, _> = m.patrons.verify().stream().try_collect().await;
-                serialized(found)
-            })
-        }),
-    ]
 }
 
 /// Patrons and addresses in two collections.
@@ -241,12 +179,10 @@ impl Model for Migrations {
     async fn found(&self) -> Vec<String> {
         found(&self.patrons).await
     }
-
-    async fn repair(&self) {}
 }
 
 impl Operations for Migrations {
-    fn operations() -> Vec<Operation<Self>> {
+    fn operations() -> Vec<Call<Self>> {
         fn referring(m: &Migrations) -> LocalBoxFuture<'_, ()> {
             Box::pin(async move {
                 let patrons = ["joe", "ann"].map(|id| doc! { "_id": id, "name": "Joe Bookreader" });
@@ -269,64 +205,23 @@ impl Operations for Migrations {
                 m.stored.insert_many(patrons).await.unwrap();
             })
         }
-        vec![
-            Operation::<Migrations>::new(Steps, "EmbeddedRepository::migrate_from_references", "", |m| {
-                Box::pin(async move { text(m.patrons.migrate_from_references(&m.addresses, "patron_id").await) })
-            })
-            .prepare(referring),
-            Operation::<Migrations>::new(
-                Steps,
-                "EmbeddedRepository::migrate_from_references",
-                "with a list of invalid children and a filter",
-                |m| {
-                    Box::pin(async move {
-                        let migration = m.patrons.migrate_from_references(&m.addresses, "patron_id");
-                        let migration = migration.skip_invalid(&m.skipped).filter(doc! { "_id": { "$gt": 0 } });
-                        text(migration.await)
-                    })
-                },
-            )
-            .prepare(referring),
-            Operation::<Migrations>::new(
-                Reads,
-                "EmbeddedRepository::migrate_from_references + MigrateFromReferences::plan",
-                "",
-                |m| {
-                    Box::pin(async move {
-                        let plan = m
-                            .patrons
-                            .migrate_from_references(&m.addresses, "patron_id")
-                            .plan()
-                            .await;
-                        text(plan.map(drop))
-                    })
-                },
-            )
-            .prepare(referring),
-            Operation::<Migrations>::new(Reads, "EmbeddedRepository::orphans", "", |m| {
-                Box::pin(async move {
-                    let orphans = m.patrons.orphans(&m.addresses, "patron_id");
-                    let orphans: Result<Vec<_>, _> = orphans.stream().try_collect().await;
-                    text(orphans.map(|orphans| orphans.len()))
-                })
-            })
-            .prepare(referring),
-            Operation::<Migrations>::new(
-                Reads,
-                "EmbeddedRepository::migrate_to_references + MigrateToReferences::plan",
-                "",
-                |m| {
-                    Box::pin(async move {
-                        let plan = m.patrons.migrate_to_references(&m.addresses, "patron_id").plan().await;
-                        text(plan.map(drop))
-                    })
-                },
-            )
-            .prepare(embedded),
-            Operation::<Migrations>::new(Steps, "EmbeddedRepository::migrate_to_references", "", |m| {
-                Box::pin(async move { text(m.patrons.migrate_to_references(&m.addresses, "patron_id").await) })
-            })
-            .prepare(embedded),
-        ]
+        calls! { Migrations;
+            Steps, "EmbeddedRepository::migrate_from_references", "", |m|
+                m.patrons.migrate_from_references(&m.addresses, "patron_id").await => prepare(referring);
+            Steps, "EmbeddedRepository::migrate_from_references", "with a list of invalid children and a filter", |m| {
+                let migration = m.patrons.migrate_from_references(&m.addresses, "patron_id");
+                let migration = migration.skip_invalid(&m.skipped).filter(doc! { "_id": { "$gt": 0 } });
+                migration.await
+            } => prepare(referring);
+            Reads, "EmbeddedRepository::migrate_from_references + MigrateFromReferences::plan", "", |m|
+                m.patrons.migrate_from_references(&m.addresses, "patron_id").plan().await.map(drop)
+                => prepare(referring);
+            Reads, "EmbeddedRepository::orphans", "", |m|
+                number_of(m.patrons.orphans(&m.addresses, "patron_id").stream()).await => prepare(referring);
+            Reads, "EmbeddedRepository::migrate_to_references + MigrateToReferences::plan", "", |m|
+                m.patrons.migrate_to_references(&m.addresses, "patron_id").plan().await.map(drop) => prepare(embedded);
+            Steps, "EmbeddedRepository::migrate_to_references", "", |m|
+                m.patrons.migrate_to_references(&m.addresses, "patron_id").await => prepare(embedded);
+        }
     }
 }

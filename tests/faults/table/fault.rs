@@ -36,19 +36,10 @@ pub(super) enum Fault {
     Dropped,
 }
 
+#[rustfmt::skip] // several in a line
 pub(super) const FAULTS: [Fault; 13] = [
-    Fault::Unconfirmed,
-    Fault::Conflict,
-    Fault::Dropped,
-    Fault::Interrupted,
-    Fault::Closed,
-    Fault::DuplicateKey,
-    Fault::Blocked,
-    Fault::Refused,
-    Fault::NotPrimary,
-    Fault::TimedOut,
-    Fault::AlwaysConflict,
-    Fault::ShutDown,
+    Fault::Unconfirmed, Fault::Conflict, Fault::Dropped, Fault::Interrupted, Fault::Closed, Fault::DuplicateKey,
+    Fault::Blocked, Fault::Refused, Fault::NotPrimary, Fault::TimedOut, Fault::AlwaysConflict, Fault::ShutDown,
     Fault::AlwaysClosed,
 ];
 
@@ -117,19 +108,8 @@ impl Fault {
 }
 
 /// The commands that the repositories send.
+#[rustfmt::skip] // several in a line
 const COMMANDS: [&str; 14] = [
-    "aggregate",
-    "collMod",
-    "commitTransaction",
-    "count",
-    "create",
-    "createIndexes",
-    "delete",
-    "dropIndexes",
-    "find",
-    "findAndModify",
-    "getMore",
-    "insert",
-    "listIndexes",
-    "update",
+    "aggregate", "collMod", "commitTransaction", "count", "create", "createIndexes", "delete", "dropIndexes", "find",
+    "findAndModify", "getMore", "insert", "listIndexes", "update",
 ];

@@ -10,7 +10,7 @@ use mongodb::bson::{Document, doc};
 
 use super::archive::complete;
 use super::operation::Promise::{Atomic, Reads, Steps};
-use super::operation::{Model, Of, Operation, Operations, indexes, retry_policy, serialized, text};
+use super::operation::{Call, Model, Of, Operations, calls, indexes, retry_policy, serialized};
 use mongo_patterns::ErrorKind::NotFound;
 use support::archive::files::{content_of, create_directory, directory_of, name_of, names_in, records_in};
 use support::archive::sales::{AGE, new, old, sale};
@@ -55,10 +55,8 @@ impl Model for Sales {
 
     async fn fill(&self) {
         create_directory(&self.directory);
-        self.catalog
-            .delete_many(doc! { "_id.kind": "archive_file" })
-            .await
-            .unwrap();
+        let deleted = self.catalog.delete_many(doc! { "_id.kind": "archive_file" });
+        deleted.await.unwrap();
         self.archive.ensure_indexes().await.unwrap();
         let filed = (6..10).map(|id| sale(id, old(i64::from(id))));
         self.current.insert_many(filed).await.unwrap();
@@ -134,80 +132,37 @@ impl Model for Sales {
 }
 
 impl Operations for Sales {
-    fn operations() -> Vec<Operation<Self>> {
-        let mut operations = writes();
-        operations.extend(reads());
-        operations
-    }
-}
-
-fn writes() -> Vec<Operation<Sales>> {
-    vec![
-        Operation::<Sales>::new(Steps, "FileArchive::run", "", |m| {
-            Box::pin(async move {
-                text(
-                    m.archive
-                        .run()
-                        .chunk(2)
-                        .await
-                        .and_then(|moved| complete(&m.current, moved)),
-                )
-            })
-        }),
-        Operation::<Sales>::new(Atomic, "FileArchive::restore_file", "", |m| {
-            Box::pin(async move {
+    fn operations() -> Vec<Call<Self>> {
+        calls! { Sales;
+            Steps, "FileArchive::run", "", |m|
+                m.archive.run().chunk(2).await.and_then(|moved| complete(&m.current, moved));
+            Atomic, "FileArchive::restore_file", "", |m| {
                 let restored = m.archive.restore_file(m.first().await).await;
+                // It was restored by the call before, whose file the next run deletes.
                 if restored.as_ref().is_err_and(|error| error.kind() == NotFound) {
-                    // It was restored by the call before, whose file the next run deletes.
                     m.repair().await;
                 }
-                text(restored.map(drop))
-            })
-        })
-        .retry_errors(&[NotFound]),
-        Operation::<Sales>::new(Steps, "FileArchive::delete_before", "", |m| {
-            Box::pin(async move { text(m.archive.delete_before(old(8)).await.map(drop)) })
-        }),
-        Operation::<Sales>::new(Steps, "FileArchive::ensure_indexes", "", |m| {
-            Box::pin(async move { text(m.archive.ensure_indexes().await.map(drop)) })
-        })
-        .prepare(|m| Box::pin(async move { m.current.drop_indexes().await.unwrap() })),
-    ]
+                restored.map(drop)
+            } => retry_errors(&[NotFound]);
+            Steps, "FileArchive::delete_before", "", |m| m.archive.delete_before(old(8)).await.map(drop);
+            Steps, "FileArchive::ensure_indexes", "", |m|
+                m.archive.ensure_indexes().await.map(drop)
+                => prepare(|m| m.current.drop_indexes().await.unwrap());
+            Reads, "FileArchive::files", "", |m|
+                m.archive.files(..).await.map(|files| files.iter().map(ages).collect::<Vec<_>>());
+            Reads, "FileArchive::read", "", |m| m.archive.read(m.first().await).await;
+            Reads, "FileArchive::ensure_sharded", "plan", |m|
+                m.archive.ensure_sharded().plan().await.map(|plan| plan.len());
+            Reads, "FileArchive::verify_shard_keys", "", |m| m.archive.verify_shard_keys().await;
+            Reads, "FileArchive::run + ToFiles::plan", "", |m| m.archive.run().plan().await.map(drop);
+            Reads, "FileArchive::delete_before + DeleteFilesBefore::plan", "", |m|
+                m.archive.delete_before(old(8)).plan().await.map(drop);
+            Reads, "FileArchive::verify", "", |m| serialized(m.archive.verify().stream()).await;
+        }
+    }
 }
 
 /// What is the same for each file with the same documents.
 fn ages(file: &ArchiveFile) -> String {
     format!("{} {:?} {:?}", file.documents, file.oldest, file.newest)
-}
-
-fn reads() -> Vec<Operation<Sales>> {
-    vec![
-        Operation::<Sales>::new(Reads, "FileArchive::files", "", |m| {
-            Box::pin(async move {
-                let files = m.archive.files(..).await;
-                text(files.map(|files| files.iter().map(ages).collect::<Vec<_>>()))
-            })
-        }),
-        Operation::<Sales>::new(Reads, "FileArchive::read", "", |m| {
-            Box::pin(async move { text(m.archive.read(m.first().await).await) })
-        }),
-        Operation::<Sales>::new(Reads, "FileArchive::ensure_sharded", "plan", |m| {
-            Box::pin(async move { text(m.archive.ensure_sharded().plan().await.map(|plan| plan.len())) })
-        }),
-        Operation::<Sales>::new(Reads, "FileArchive::verify_shard_keys", "", |m| {
-            Box::pin(async move { text(m.archive.verify_shard_keys().await) })
-        }),
-        Operation::<Sales>::new(Reads, "FileArchive::run + ToFiles::plan", "", |m| {
-            Box::pin(async move { text(m.archive.run().plan().await.map(drop)) })
-        }),
-        Operation::<Sales>::new(Reads, "FileArchive::delete_before + DeleteFilesBefore::plan", "", |m| {
-            Box::pin(async move { text(m.archive.delete_before(old(8)).plan().await.map(drop)) })
-        }),
-        Operation::<Sales>::new(Reads, "FileArchive::verify", "", |m| {
-            Box::pin(async move {
-                let found: Result<Vec<_>, _> = m.archive.verify().stream().try_collect().await;
-                serialized(found)
-            })
-        }),
-    ]
 }

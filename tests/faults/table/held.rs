@@ -12,7 +12,7 @@ use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::case::{Case, Undisturbed};
-use super::operation::{Model, Promise};
+use super::operation::Promise;
 use support::embedded::Patrons;
 use support::lanes::{connections, current_operations, ends};
 
@@ -23,16 +23,16 @@ const CALLS: usize = 3;
 const CONNECTIONS: usize = 10 + 2;
 const OTHERS: &str = "others";
 
-impl<M: Model> Case<'_, M> {
+impl Case<'_> {
     /// Drops the operation after this time, while its documents are held. Returns whether a call was dropped.
     pub(super) async fn drop_while_held(&self, undisturbed: &Undisturbed, time: Duration) -> bool {
         let (model, other) = self.begin().await;
         let context = format!("{}, dropped after {time:?} while it is held", self.operation.name());
-        let mut holder = hold::<M>(self.db).await;
+        let mut holder = hold(self.db, self.suite.collections).await;
         let (mut dropped, mut done) = (0, 0);
         let is_retried = self.operation.promise != Promise::PrefixOnce;
         for _ in 0..if is_retried { CALLS } else { 1 } {
-            match tokio::time::timeout(time, (self.operation.run)(&model)).await {
+            match tokio::time::timeout(time, model.run(self.number)).await {
                 Err(_) => dropped += 1,
                 Ok(Ok(_)) => done += 1,
                 Ok(Err(_)) => {}
@@ -49,11 +49,11 @@ impl<M: Model> Case<'_, M> {
         assert!(connections <= CONNECTIONS, "{context}: {connections} connections");
         holder.abort_transaction().await.unwrap();
         self.check_no_transactions(&context).await;
-        self.wait_until_settled(&other).await;
+        self.wait_until_settled(&*other).await;
         // A call that ended did not wait for the held documents.
         let is_held = dropped > 0 && done == 0;
         if is_held {
-            self.check_after_drop(undisturbed, &model, &other, &context).await;
+            self.check_after_drop(undisturbed, (&*model, &*other), &context).await;
         }
         is_held
     }
@@ -73,11 +73,11 @@ impl<M: Model> Case<'_, M> {
     }
 }
 
-/// Holds all documents of a model in a transaction, which changes nothing.
-async fn hold<M: Model>(db: &TestDatabase) -> ClientSession {
+/// Holds all documents of these collections in a transaction, which changes nothing.
+async fn hold(db: &TestDatabase, collections: &[&str]) -> ClientSession {
     let mut session = db.plain_client().start_session().await.unwrap();
     session.start_transaction().await.unwrap();
-    for name in M::COLLECTIONS {
+    for name in collections {
         let collection = db.plain_collection::<Document>(name);
         let held = collection.update_many(doc! {}, doc! { "$set": { "held": true } });
         held.session(&mut session).await.unwrap();

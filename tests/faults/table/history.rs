@@ -8,7 +8,7 @@ use mongodb::Collection;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use super::operation::Promise::{Atomic, PrefixOnce, Reads, Steps};
-use super::operation::{Model, Of, Operation, Operations, documents, indexes, retry_policy, serialized, text};
+use super::operation::{Call, Model, Of, Operations, calls, documents, indexes, number_of, retry_policy, serialized};
 use support::history::{Policies, builder, number, policy, policy_by_id, push};
 
 /// The current policies and their revisions, of which the id is a field or the `_id`.
@@ -154,7 +154,7 @@ impl<const BY_ID: bool> Model for Office<BY_ID> {
     }
 }
 
-pub(super) fn operations() -> Vec<Operation<Office>> {
+pub(super) fn operations() -> Vec<Call<Office>> {
     let mut operations = writes();
     operations.extend(reads());
     operations.extend(whole());
@@ -163,10 +163,10 @@ pub(super) fn operations() -> Vec<Operation<Office>> {
 
 /// Those that write.
 impl Operations for Office<true> {
-    fn operations() -> Vec<Operation<Self>> {
+    fn operations() -> Vec<Call<Self>> {
         let mut operations = writes();
-        for operation in &mut operations {
-            operation.case = match operation.case {
+        for call in &mut operations {
+            call.operation.case = match call.operation.case {
                 "" => "by _id",
                 "after a deletion" => "by _id, after a deletion",
                 "of a deleted document" => "by _id, of a deleted document",
@@ -206,156 +206,68 @@ pub(super) fn revisions(recorded: &[Recorded]) -> Vec<u64> {
     recorded.iter().map(|recorded| recorded.revision).collect()
 }
 
-fn writes<const BY_ID: bool>() -> Vec<Operation<Office<BY_ID>>> {
-    vec![
-        Operation::<Office<BY_ID>>::new(Atomic, "HistoryRepository::insert", "", |m| {
-            Box::pin(async move { text(m.policies.insert(&m.policy(4)).await.map(|recorded| recorded.revision)) })
-        })
-        .retry_errors(EXISTS),
-        Operation::<Office<BY_ID>>::new(Atomic, "HistoryRepository::insert", "after a deletion", |m| {
-            Box::pin(async move { text(m.policies.insert(&m.policy(3)).await.map(|recorded| recorded.revision)) })
-        })
-        .retry_errors(EXISTS),
-        Operation::<Office<BY_ID>>::new(Atomic, "HistoryRepository::insert_many", "", |m| {
-            Box::pin(async move {
-                text(
-                    m.policies
-                        .insert_many(&[3, 4].map(|id| m.policy(id)))
-                        .await
-                        .map(|all| revisions(&all)),
-                )
-            })
-        })
-        .retry_errors(EXISTS),
-        Operation::<Office<BY_ID>>::new(PrefixOnce, "HistoryRepository::update", "", |m| {
-            Box::pin(async move {
-                let updated = m.policies.update(1, push("car")).await;
-                text(updated.map(|recorded| recorded.revision))
-            })
-        }),
-        Operation::<Office<BY_ID>>::new(Atomic, "HistoryRepository::update", "at a revision", |m| {
-            Box::pin(async move {
-                let updated = m.policies.update(1, push("car")).expecting(3).await;
-                text(updated.map(|recorded| recorded.revision))
-            })
-        })
-        .retry_errors(CHANGED),
-        Operation::<Office<BY_ID>>::new(Atomic, "HistoryRepository::replace", "", |m| {
-            Box::pin(async move {
-                let replaced = m.policies.replace(1, &m.policy(1)).expecting(3).await;
-                text(replaced.map(|recorded| recorded.revision))
-            })
-        })
-        .retry_errors(CHANGED),
-        Operation::<Office<BY_ID>>::new(PrefixOnce, "HistoryRepository::upsert", "", |m| {
-            Box::pin(async move { text(m.policies.upsert(&m.policy(1)).await.map(|recorded| recorded.revision)) })
-        }),
-        Operation::<Office<BY_ID>>::new(PrefixOnce, "HistoryRepository::upsert", "after a deletion", |m| {
-            Box::pin(async move { text(m.policies.upsert(&m.policy(3)).await.map(|recorded| recorded.revision)) })
-        }),
+fn writes<const BY_ID: bool>() -> Vec<Call<Office<BY_ID>>> {
+    calls! { Office<BY_ID>;
+        Atomic, "HistoryRepository::insert", "", |m|
+            m.policies.insert(&m.policy(4)).await.map(|recorded| recorded.revision) => retry_errors(EXISTS);
+        Atomic, "HistoryRepository::insert", "after a deletion", |m|
+            m.policies.insert(&m.policy(3)).await.map(|recorded| recorded.revision) => retry_errors(EXISTS);
+        Atomic, "HistoryRepository::insert_many", "", |m|
+            m.policies.insert_many(&[3, 4].map(|id| m.policy(id))).await.map(|all| revisions(&all))
+            => retry_errors(EXISTS);
+        PrefixOnce, "HistoryRepository::update", "", |m|
+            m.policies.update(1, push("car")).await.map(|recorded| recorded.revision);
+        Atomic, "HistoryRepository::update", "at a revision", |m|
+            m.policies.update(1, push("car")).expecting(3).await.map(|recorded| recorded.revision)
+            => retry_errors(CHANGED);
+        Atomic, "HistoryRepository::replace", "", |m|
+            m.policies.replace(1, &m.policy(1)).expecting(3).await.map(|recorded| recorded.revision)
+            => retry_errors(CHANGED);
+        PrefixOnce, "HistoryRepository::upsert", "", |m|
+            m.policies.upsert(&m.policy(1)).await.map(|recorded| recorded.revision);
+        PrefixOnce, "HistoryRepository::upsert", "after a deletion", |m|
+            m.policies.upsert(&m.policy(3)).await.map(|recorded| recorded.revision);
         // The documents that are updated do not match any more.
-        Operation::<Office<BY_ID>>::new(Steps, "HistoryRepository::update_many", "", |m| {
-            Box::pin(async move {
-                let (without, note) = (doc! { "note": { "$exists": false } }, doc! { "$set": { "note": "x" } });
-                text(m.policies.update_many(without, note).await.map(drop))
-            })
-        }),
-        Operation::<Office<BY_ID>>::new(Atomic, "HistoryRepository::restore", "", |m| {
-            Box::pin(async move {
-                let restored = m.policies.restore(1, 2).expecting(3).await;
-                text(restored.map(|recorded| recorded.revision))
-            })
-        })
-        .retry_errors(CHANGED),
-        Operation::<Office<BY_ID>>::new(PrefixOnce, "HistoryRepository::restore", "of a deleted document", |m| {
-            Box::pin(async move { text(m.policies.restore(3, 2).await.map(|recorded| recorded.revision)) })
-        }),
-        Operation::<Office<BY_ID>>::new(Atomic, "HistoryRepository::delete", "", |m| {
-            Box::pin(async move { m.policies.delete(1).await.and_then(found) })
-        })
-        .retry_errors(&[ErrorKind::NotFound]),
-    ]
+        Steps, "HistoryRepository::update_many", "", |m| {
+            let (without, note) = (doc! { "note": { "$exists": false } }, doc! { "$set": { "note": "x" } });
+            m.policies.update_many(without, note).await.map(drop)
+        };
+        Atomic, "HistoryRepository::restore", "", |m|
+            m.policies.restore(1, 2).expecting(3).await.map(|recorded| recorded.revision) => retry_errors(CHANGED);
+        PrefixOnce, "HistoryRepository::restore", "of a deleted document", |m|
+            m.policies.restore(3, 2).await.map(|recorded| recorded.revision);
+        Atomic, "HistoryRepository::delete", "", |m|
+            m.policies.delete(1).await.and_then(found) => retry_errors(&[ErrorKind::NotFound]);
+    }
 }
 
-fn reads() -> Vec<Operation<Office>> {
-    vec![
-        Operation::<Office>::new(Reads, "HistoryRepository::get", "", |m| {
-            Box::pin(async move {
-                text(
-                    m.policies
-                        .get(1)
-                        .await
-                        .map(|now| fact(&1, 0, now.as_ref().map(|now| &now.document))),
-                )
-            })
-        }),
-        Operation::<Office>::new(Reads, "HistoryRepository::find", "", |m| {
-            Box::pin(async move {
-                text(
-                    m.policies
-                        .find(doc! { "policyId": { "$lt": 3 } })
-                        .await
-                        .map(|all| all.len()),
-                )
-            })
-        }),
-        Operation::<Office>::new(Reads, "HistoryRepository::at", "", |m| {
-            Box::pin(async move {
-                let at = m.policies.at(1, 2).await;
-                text(at.map(|at| at.map(|at| fact(&1, at.revision, at.document.as_ref()))))
-            })
-        }),
-        Operation::<Office>::new(Reads, "HistoryRepository::as_of", "", |m| {
-            Box::pin(async move {
-                let at = m.policies.as_of(1, DateTime::MAX).await;
-                text(at.map(|at| at.map(|at| fact(&1, at.revision, at.document.as_ref()))))
-            })
-        }),
-        Operation::<Office>::new(Reads, "HistoryRepository::revisions + Revisions::page", "", |m| {
-            Box::pin(async move {
-                let page = m.policies.revisions(1).limit(2).page().await;
-                text(page.map(|page| (page.revisions.len(), page.next.is_some())))
-            })
-        }),
-        Operation::<Office>::new(Reads, "HistoryRepository::revisions + Revisions::stream", "", |m| {
-            Box::pin(async move {
-                let all: Result<Vec<_>, _> = m.policies.revisions(1).limit(2).stream().try_collect().await;
-                text(all.map(|all| all.len()))
-            })
-        }),
-        Operation::<Office>::new(Reads, "HistoryRepository::diff", "", |m| {
-            Box::pin(async move { text(m.policies.diff(1, 1, 3).await) })
-        }),
-    ]
+fn reads() -> Vec<Call<Office>> {
+    calls! { Office;
+        Reads, "HistoryRepository::get", "", |m|
+            m.policies.get(1).await.map(|now| fact(&1, 0, now.as_ref().map(|now| &now.document)));
+        Reads, "HistoryRepository::find", "", |m|
+            m.policies.find(doc! { "policyId": { "$lt": 3 } }).await.map(|all| all.len());
+        Reads, "HistoryRepository::at", "", |m|
+            m.policies.at(1, 2).await.map(|at| at.map(|at| fact(&1, at.revision, at.document.as_ref())));
+        Reads, "HistoryRepository::as_of", "", |m|
+            m.policies.as_of(1, DateTime::MAX).await.map(|at| at.map(|at| fact(&1, at.revision, at.document.as_ref())));
+        Reads, "HistoryRepository::revisions + Revisions::page", "", |m|
+            m.policies.revisions(1).limit(2).page().await.map(|page| (page.revisions.len(), page.next.is_some()));
+        Reads, "HistoryRepository::revisions + Revisions::stream", "", |m|
+            number_of(m.policies.revisions(1).limit(2).stream()).await;
+        Reads, "HistoryRepository::diff", "", |m| m.policies.diff(1, 1, 3).await;
+    }
 }
 
 /// Calls for many revisions.
-fn whole() -> Vec<Operation<Office>> {
-    vec![
-        Operation::<Office>::new(Steps, "HistoryRepository::prune", "", |m| {
-            Box::pin(async move { text(m.policies.prune(1).keep_last(1).await.map(drop)) })
-        }),
-        Operation::<Office>::new(Steps, "HistoryRepository::ensure_indexes", "", |m| {
-            Box::pin(async move { text(m.policies.ensure_indexes().await.map(drop)) })
-        })
-        .prepare(|m| {
-            Box::pin(async move {
-                m.current.drop_indexes().await.unwrap();
-                m.revisions.drop_indexes().await.unwrap();
-            })
-        }),
-        Operation::<Office>::new(Reads, "HistoryRepository::verify", "", |m| {
-            Box::pin(async move {
-                let found: Result<Vec<_>, _> = m.policies.verify().stream().try_collect().await;
-                serialized(found)
-            })
-        }),
-        Operation::<Office>::new(Steps, "HistoryRepository::repair", "", |m| {
-            Box::pin(async move {
-                let repaired: Result<Vec<_>, _> = m.policies.repair().stream().try_collect().await;
-                text(repaired.map(drop))
-            })
-        })
-        .prepare(without_copy),
-    ]
+fn whole() -> Vec<Call<Office>> {
+    calls! { Office;
+        Steps, "HistoryRepository::prune", "", |m| m.policies.prune(1).keep_last(1).await.map(drop);
+        Steps, "HistoryRepository::ensure_indexes", "", |m|
+            m.policies.ensure_indexes().await.map(drop)
+            => prepare(|m| { m.current.drop_indexes().await.unwrap(); m.revisions.drop_indexes().await.unwrap(); });
+        Reads, "HistoryRepository::verify", "", |m| serialized(m.policies.verify().stream()).await;
+        Steps, "HistoryRepository::repair", "", |m|
+            m.policies.repair().stream().try_collect::<Vec<_>>().await.map(drop) => prepare(without_copy);
+    }
 }

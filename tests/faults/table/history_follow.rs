@@ -6,7 +6,7 @@ use mongodb::bson::doc;
 
 use super::history::Office;
 use super::operation::Promise::Steps;
-use super::operation::{Model, Of, Operation, Operations, text};
+use super::operation::{Call, Model, Of, Operations, calls, delegate, text};
 use support::history::push;
 
 const FOLLOWER: &str = "policies";
@@ -23,37 +23,16 @@ impl Model for Followed {
         Self(Office::<false>::new(of))
     }
 
-    async fn fill(&self) {
-        self.0.fill().await;
-    }
-
-    async fn facts(&self) -> Vec<String> {
-        self.0.facts().await
-    }
-
-    async fn read(&self) -> Option<Vec<String>> {
-        self.0.read().await
-    }
-
-    async fn damage(&self) -> Vec<String> {
-        self.0.damage().await
-    }
-
-    async fn found(&self) -> Vec<String> {
-        self.0.found().await
-    }
-
-    /// A repair records the other program's writes too. The retry is the one to test.
-    async fn repair(&self) {}
+    delegate! { fill -> (), facts -> Vec<String>, read -> Option<Vec<String>>, damage -> Vec<String>, found -> Vec<String> }
 }
 
 impl Operations for Followed {
-    fn operations() -> Vec<Operation<Self>> {
+    fn operations() -> Vec<Call<Self>> {
         follows()
     }
 }
 
-fn follows() -> Vec<Operation<Followed>> {
+fn follows() -> Vec<Call<Followed>> {
     fn follow(m: &Followed) -> LocalBoxFuture<'_, Result<String, Error>> {
         Box::pin(async move {
             let follow = m.0.policies.follow(FOLLOWER).enable_pre_images().run_until_current();
@@ -77,8 +56,8 @@ fn follows() -> Vec<Operation<Followed>> {
             written(m).await;
         })
     }
-    vec![
-        Operation::<Followed>::new(Steps, "HistoryRepository::follow", "for the first time", follow).prepare(written),
-        Operation::<Followed>::new(Steps, "HistoryRepository::follow", "two changes behind", follow).prepare(behind),
-    ]
+    calls! { Followed;
+        Steps, "HistoryRepository::follow", "for the first time", |m| follow(m).await => prepare(written);
+        Steps, "HistoryRepository::follow", "two changes behind", |m| follow(m).await => prepare(behind);
+    }
 }

@@ -5,7 +5,7 @@ use mongodb::bson::{DateTime, Document, doc};
 
 use super::history::stored_fact;
 use super::operation::Promise::{Reads, Steps};
-use super::operation::{Model, Of, Operation, Operations, documents, indexes, retry_policy, text};
+use super::operation::{Call, Model, Of, Operations, calls, documents, indexes, retry_policy};
 use support::history::{Policies, builder, policy};
 
 /// The collections of the manual's recipe, with a revision that is stored twice, and a policy without a history.
@@ -56,35 +56,14 @@ impl Model for Migrations {
         }
         facts
     }
-
-    /// The repository refuses to read without its indexes.
-    async fn read(&self) -> Option<Vec<String>> {
-        None
-    }
-
-    async fn damage(&self) -> Vec<String> {
-        Vec::new()
-    }
-
-    async fn found(&self) -> Vec<String> {
-        Vec::new()
-    }
-
-    async fn repair(&self) {}
 }
 
 impl Operations for Migrations {
-    fn operations() -> Vec<Operation<Self>> {
-        vec![
-            Operation::<Migrations>::new(Steps, "HistoryRepository::migrate_existing", "", |m| {
-                Box::pin(async move { text(m.policies.migrate_existing().await.map(drop)) })
-            }),
-            Operation::<Migrations>::new(
-                Reads,
-                "HistoryRepository::migrate_existing + MigrateExisting::plan",
-                "",
-                |m| Box::pin(async move { text(m.policies.migrate_existing().plan().await.map(drop)) }),
-            ),
-        ]
+    fn operations() -> Vec<Call<Self>> {
+        calls! { Migrations;
+            Steps, "HistoryRepository::migrate_existing", "", |m| m.policies.migrate_existing().await.map(drop);
+            Reads, "HistoryRepository::migrate_existing + MigrateExisting::plan", "", |m|
+                m.policies.migrate_existing().plan().await.map(drop);
+        }
     }
 }

@@ -11,7 +11,6 @@ use std::thread;
 
 use fastrand::Rng;
 use futures::FutureExt;
-use futures::future::LocalBoxFuture;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, DateTime, Document, doc};
@@ -19,7 +18,7 @@ use tokio::runtime::Builder;
 use tokio::time::timeout;
 
 use super::case::Case;
-use super::operation::{Model, Operation, Operations, Promise};
+use super::operation::{Promise, Suite};
 use super::read_only::CATALOG;
 use crate::cluster::users::stored;
 use support::common::{STUCK, all, drop_all};
@@ -32,11 +31,8 @@ thread_local! {
     static PANICS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The operations of a model.
-pub(super) type Suite = for<'a> fn(&'a TestDatabase, &'a Part) -> LocalBoxFuture<'a, Checked>;
-
 /// One of several workers, each of which runs a part of all operations.
-pub(super) struct Part {
+struct Part {
     number: usize,
     step: usize,
     rounds: u64,
@@ -44,7 +40,7 @@ pub(super) struct Part {
 
 /// What came of some cases.
 #[derive(Default)]
-pub(super) struct Checked {
+struct Checked {
     returned: usize,
     refused: usize,
     problems: Vec<String>,
@@ -72,7 +68,7 @@ pub(super) fn run(suites: &[Suite], workers: usize, of: usize, rounds: u64) {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(testkit::run(async |db| {
             for suite in suites {
-                let checked = suite(db, &part).await;
+                let checked = check(db, suite, &part).await;
                 all.borrow_mut().extend(checked);
             }
         }));
@@ -100,32 +96,33 @@ impl Checked {
     }
 }
 
-pub(super) fn suite<'a, M: Operations>(db: &'a TestDatabase, part: &'a Part) -> LocalBoxFuture<'a, Checked> {
-    Box::pin(async move {
-        let mut checked = Checked::default();
-        drop_all(db).await;
-        for operation in M::operations().iter().skip(part.number).step_by(part.step) {
-            for round in 0..part.rounds {
-                let name = format!("{} {}, round {round}", M::PATTERN, operation.name());
-                // Repeatable, and another one for each operation.
-                let seed = name
-                    .bytes()
-                    .fold(0, |seed: u64, byte| seed.wrapping_mul(31) + u64::from(byte));
-                match case(db, operation, &mut Rng::with_seed(seed)).await {
-                    Ok(true) => checked.returned += 1,
-                    Ok(false) => checked.refused += 1,
-                    Err(problem) => checked.problems.push(format!("{name}: {problem}")),
-                }
+async fn check(db: &TestDatabase, suite: &Suite, part: &Part) -> Checked {
+    let mut checked = Checked::default();
+    drop_all(db).await;
+    for number in (part.number..suite.operations.len()).step_by(part.step) {
+        let case = Case::new(db, suite, number);
+        for round in 0..part.rounds {
+            let name = format!("{}, round {round}", suite.name(case.operation));
+            // Repeatable, and another one for each operation.
+            let seed = name
+                .bytes()
+                .fold(0, |seed: u64, byte| seed.wrapping_mul(31) + u64::from(byte));
+            match run_case(&case, &mut Rng::with_seed(seed)).await {
+                Ok(true) => checked.returned += 1,
+                Ok(false) => checked.refused += 1,
+                Err(problem) => checked.problems.push(format!("{name}: {problem}")),
             }
         }
-        checked
-    })
+    }
+    checked
 }
 
 /// Returns whether the call returned, or a problem.
-async fn case<M: Model>(db: &TestDatabase, operation: &Operation<M>, rng: &mut Rng) -> Result<bool, String> {
-    let (model, _) = Case { db, operation }.begin().await;
-    let Some(change) = change::<M>(db, rng).await else {
+async fn run_case(case: &Case<'_>, rng: &mut Rng) -> Result<bool, String> {
+    let db = case.db;
+    let operation = case.operation;
+    let (model, _) = case.begin().await;
+    let Some(change) = change(db, case.suite.collections, rng).await else {
         return Ok(true);
     };
     let plain = db.plain_client().database(db.database().name());
@@ -136,7 +133,7 @@ async fn case<M: Model>(db: &TestDatabase, operation: &Operation<M>, rng: &mut R
         format!("{contents:?}")
     };
     let before = contents().await;
-    let call = AssertUnwindSafe((operation.run)(&model)).catch_unwind();
+    let call = AssertUnwindSafe(model.run(case.number)).catch_unwind();
     let ended = timeout(STUCK, call)
         .await
         .map_err(|_| format!("{change}: it does not end"))?;
@@ -168,9 +165,9 @@ async fn case<M: Model>(db: &TestDatabase, operation: &Operation<M>, rng: &mut R
 
 /// Changes a stored document, as another program could. Returns the change as text; `None` if no document was found that can be
 /// changed.
-async fn change<M: Model>(db: &TestDatabase, rng: &mut Rng) -> Option<String> {
+async fn change(db: &TestDatabase, collections: &[&str], rng: &mut Rng) -> Option<String> {
     for _ in 0..20 {
-        let name = M::COLLECTIONS[rng.usize(..M::COLLECTIONS.len())];
+        let name = collections[rng.usize(..collections.len())];
         let collection = db.plain_collection::<Document>(name);
         let documents = all(&collection).await;
         if documents.is_empty() {
@@ -229,29 +226,12 @@ fn change_field(document: &mut Document, rng: &mut Rng) -> String {
 }
 
 fn value(rng: &mut Rng) -> Bson {
+    #[rustfmt::skip] // several in a line
     let values = [
-        Bson::Null,
-        Bson::Undefined,
-        Bson::MinKey,
-        Bson::MaxKey,
-        true.into(),
-        (-1).into(),
-        7.into(),
-        i64::MIN.into(),
-        i64::MAX.into(),
-        2.5.into(),
-        f64::NAN.into(),
-        f64::INFINITY.into(),
-        "".into(),
-        VALUE.into(),
-        "$count".into(),
-        vec![Bson::Null, VALUE.into()].into(),
-        Bson::Array(Vec::new()),
-        doc! {}.into(),
-        doc! { "id": VALUE, "n": 1 }.into(),
-        ObjectId::new().into(),
-        DateTime::MIN.into(),
-        DateTime::MAX.into(),
+        Bson::Null, Bson::Undefined, Bson::MinKey, Bson::MaxKey, true.into(), (-1).into(), 7.into(), i64::MIN.into(),
+        i64::MAX.into(), 2.5.into(), f64::NAN.into(), f64::INFINITY.into(), "".into(), VALUE.into(), "$count".into(),
+        vec![Bson::Null, VALUE.into()].into(), Bson::Array(Vec::new()), doc! {}.into(),
+        doc! { "id": VALUE, "n": 1 }.into(), ObjectId::new().into(), DateTime::MIN.into(), DateTime::MAX.into(),
         DateTime::from_millis(5).into(),
     ];
     values[rng.usize(..values.len())].clone()

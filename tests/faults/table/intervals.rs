@@ -7,8 +7,10 @@ use mongodb::Collection;
 use mongodb::bson::{DateTime, Document, doc};
 
 use super::operation::Promise::{Atomic, PrefixOnce, Reads, Steps};
-use super::operation::{Model, Of, Operation, Operations, indexes, retry_policy, serialized, text};
-use super::sessions::{IN, operation, transaction};
+use super::operation::{
+    Call, Model, Of, Operations, calls, indexes, number_of, retry_policy, serialized, session_calls,
+};
+use super::sessions::IN;
 use support::common::all;
 use support::history::intervals::{Prices, at, builder, by_the_recipe, price, to};
 
@@ -109,7 +111,7 @@ impl Model for Shop {
 }
 
 impl Operations for Shop {
-    fn operations() -> Vec<Operation<Self>> {
+    fn operations() -> Vec<Call<Self>> {
         let mut operations = writes();
         operations.extend(reads());
         operations.extend(whole());
@@ -130,158 +132,77 @@ fn found(ended: Ended) -> Result<String, Error> {
     }
 }
 
-fn writes() -> Vec<Operation<Shop>> {
-    vec![
-        Operation::<Shop>::new(Atomic, "IntervalRepository::insert", "", |m| {
-            Box::pin(async move { text(m.prices.insert(&price("socks", 1)).await.map(drop)) })
-        })
-        .retry_errors(EXISTS),
-        Operation::<Shop>::new(Atomic, "IntervalRepository::insert", "after an end", |m| {
-            Box::pin(async move { text(m.prices.insert(&price("hat", 2)).await.map(drop)) })
-        })
-        .retry_errors(EXISTS),
-        Operation::<Shop>::new(PrefixOnce, "IntervalRepository::update", "", |m| {
-            Box::pin(async move { text(m.prices.update("pants", to(4)).await.map(drop)) })
-        }),
-        Operation::<Shop>::new(Atomic, "IntervalRepository::update", "at a start", |m| {
-            Box::pin(async move { text(m.prices.update("shirt", to(4)).expecting(at(1000)).await.map(drop)) })
-        })
-        .retry_errors(CHANGED),
-        Operation::<Shop>::new(Atomic, "IntervalRepository::update", "by a clock that is behind", |m| {
-            Box::pin(async move {
-                let ahead = DateTime::from_millis(20_000_000_000_000);
-                text(m.prices.update("shirt", to(4)).expecting(ahead).await.map(drop))
-            })
-        })
-        .prepare(|m| {
-            Box::pin(async move {
-                let ahead = doc! { "$set": { "validFrom": at(20_000_000_000_000) } };
-                m.stored.update_one(doc! { "item": "shirt" }, ahead).await.unwrap();
-            })
-        })
-        .retry_errors(CHANGED),
-        Operation::<Shop>::new(Atomic, "IntervalRepository::replace", "", |m| {
-            Box::pin(async move {
-                let replaced = m.prices.replace("shirt", &price("shirt", 4)).expecting(at(1000));
-                text(replaced.await.map(drop))
-            })
-        })
-        .retry_errors(CHANGED),
-        Operation::<Shop>::new(Atomic, "IntervalRepository::end", "", |m| {
-            Box::pin(async move { m.prices.end("pants").await.and_then(found) })
-        })
-        .retry_errors(&[ErrorKind::NotFound]),
-    ]
+fn writes() -> Vec<Call<Shop>> {
+    calls! { Shop;
+        Atomic, "IntervalRepository::insert", "", |m|
+            m.prices.insert(&price("socks", 1)).await.map(drop) => retry_errors(EXISTS);
+        Atomic, "IntervalRepository::insert", "after an end", |m|
+            m.prices.insert(&price("hat", 2)).await.map(drop) => retry_errors(EXISTS);
+        PrefixOnce, "IntervalRepository::update", "", |m| m.prices.update("pants", to(4)).await.map(drop);
+        Atomic, "IntervalRepository::update", "at a start", |m|
+            m.prices.update("shirt", to(4)).expecting(at(1000)).await.map(drop) => retry_errors(CHANGED);
+        Atomic, "IntervalRepository::update", "by a clock that is behind", |m| {
+            let ahead = DateTime::from_millis(20_000_000_000_000);
+            m.prices.update("shirt", to(4)).expecting(ahead).await.map(drop)
+        } => prepare(|m| {
+            let ahead = doc! { "$set": { "validFrom": at(20_000_000_000_000) } };
+            m.stored.update_one(doc! { "item": "shirt" }, ahead).await.unwrap()
+        }), retry_errors(CHANGED);
+        Atomic, "IntervalRepository::replace", "", |m|
+            m.prices.replace("shirt", &price("shirt", 4)).expecting(at(1000)).await.map(drop) => retry_errors(CHANGED);
+        Atomic, "IntervalRepository::end", "", |m|
+            m.prices.end("pants").await.and_then(found) => retry_errors(&[ErrorKind::NotFound]);
+    }
 }
 
-fn reads() -> Vec<Operation<Shop>> {
-    vec![
-        Operation::<Shop>::new(Reads, "IntervalRepository::get", "", |m| {
-            Box::pin(async move { text(m.prices.get("pants").await.map(|now| fact(&now.unwrap().document))) })
-        }),
-        Operation::<Shop>::new(Reads, "IntervalRepository::as_of", "", |m| {
-            Box::pin(async move {
-                let found = m.prices.as_of("pants", DateTime::MAX).await;
-                text(found.map(|found| fact(&found.unwrap().document)))
-            })
-        }),
-        Operation::<Shop>::new(Reads, "IntervalRepository::intervals + Intervals::page", "", |m| {
-            Box::pin(async move {
-                let page = m.prices.intervals("pants").limit(2).page().await;
-                text(page.map(|page| (page.intervals.len(), page.next.is_some())))
-            })
-        }),
-        Operation::<Shop>::new(Reads, "IntervalRepository::intervals + Intervals::stream", "", |m| {
-            Box::pin(async move {
-                let all: Result<Vec<_>, _> = m.prices.intervals("pants").limit(2).stream().try_collect().await;
-                text(all.map(|all| all.len()))
-            })
-        }),
-    ]
+fn reads() -> Vec<Call<Shop>> {
+    calls! { Shop;
+        Reads, "IntervalRepository::get", "", |m| m.prices.get("pants").await.map(|now| fact(&now.unwrap().document));
+        Reads, "IntervalRepository::as_of", "", |m|
+            m.prices.as_of("pants", DateTime::MAX).await.map(|found| fact(&found.unwrap().document));
+        Reads, "IntervalRepository::intervals + Intervals::page", "", |m|
+            m.prices.intervals("pants").limit(2).page().await.map(|page| (page.intervals.len(), page.next.is_some()));
+        Reads, "IntervalRepository::intervals + Intervals::stream", "", |m|
+            number_of(m.prices.intervals("pants").limit(2).stream()).await;
+    }
 }
 
 /// Calls for all prices.
-fn whole() -> Vec<Operation<Shop>> {
-    vec![
-        Operation::<Shop>::new(Steps, "IntervalRepository::ensure_indexes", "", |m| {
-            Box::pin(async move { text(m.prices.ensure_indexes().await.map(drop)) })
-        })
-        .prepare(|m| Box::pin(async move { m.stored.drop_indexes().await.unwrap() })),
-        Operation::<Shop>::new(Reads, "IntervalRepository::verify", "", |m| {
-            Box::pin(async move {
-                let found: Result<Vec<_>, _> = m.prices.verify().stream().try_collect().await;
-                serialized(found)
-            })
-        }),
-        Operation::<Shop>::new(Steps, "IntervalRepository::repair", "", |m| {
-            Box::pin(async move {
-                let repaired: Result<Vec<_>, _> = m.prices.repair().stream().try_collect().await;
-                text(repaired.map(drop))
-            })
-        })
-        .prepare(|m| {
-            Box::pin(async move {
+fn whole() -> Vec<Call<Shop>> {
+    calls! { Shop;
+        Steps, "IntervalRepository::ensure_indexes", "", |m|
+            m.prices.ensure_indexes().await.map(drop)
+            => prepare(|m| m.stored.drop_indexes().await.unwrap());
+        Reads, "IntervalRepository::verify", "", |m| serialized(m.prices.verify().stream()).await;
+        Steps, "IntervalRepository::repair", "", |m|
+            m.prices.repair().stream().try_collect::<Vec<_>>().await.map(drop)
+            => prepare(|m| {
                 let late = doc! { "$set": { "validTo": DateTime::now() } };
-                m.stored
-                    .update_one(doc! { "item": "pants", "price": 1 }, late)
-                    .await
-                    .unwrap();
-            })
-        }),
-        Operation::<Shop>::new(Reads, "IntervalRepository::ensure_sharded", "plan", |m| {
-            Box::pin(async move { text(m.prices.ensure_sharded().plan().await.map(|plan| plan.len())) })
-        }),
-        Operation::<Shop>::new(Reads, "IntervalRepository::verify_shard_keys", "", |m| {
-            Box::pin(async move { text(m.prices.verify_shard_keys().await) })
-        }),
-    ]
+                m.stored.update_one(doc! { "item": "pants", "price": 1 }, late).await.unwrap()
+            });
+        Reads, "IntervalRepository::ensure_sharded", "plan", |m|
+            m.prices.ensure_sharded().plan().await.map(|plan| plan.len());
+        Reads, "IntervalRepository::verify_shard_keys", "", |m| m.prices.verify_shard_keys().await;
+    }
 }
 
-fn in_a_transaction() -> Vec<Operation<Shop>> {
-    vec![
-        operation::<Shop>(Atomic, "IntervalRepository::insert", IN, |m| {
-            Box::pin(transaction(m.stored.client(), async |s| {
-                m.prices.insert(&price("socks", 1)).session(s).await.map(drop)
-            }))
-        })
-        .retry_errors(EXISTS),
-        operation::<Shop>(Atomic, "IntervalRepository::update", IN, |m| {
-            Box::pin(transaction(m.stored.client(), async |s| {
-                let update = m.prices.update("shirt", to(4)).expecting(at(1000));
-                update.session(s).await.map(drop)
-            }))
-        })
-        .retry_errors(CHANGED),
-        operation::<Shop>(Atomic, "IntervalRepository::replace", IN, |m| {
-            Box::pin(transaction(m.stored.client(), async |s| {
-                let replaced = m.prices.replace("shirt", &price("shirt", 4)).expecting(at(1000));
-                replaced.session(s).await.map(drop)
-            }))
-        })
-        .retry_errors(CHANGED),
-        operation::<Shop>(Atomic, "IntervalRepository::end", IN, |m| {
-            Box::pin(transaction(m.stored.client(), async |s| {
-                m.prices.end("pants").session(s).await.map(drop)
-            }))
-        }),
-        operation::<Shop>(Reads, "IntervalRepository::get", IN, |m| {
-            Box::pin(transaction(m.stored.client(), async |s| {
-                m.prices.get("pants").session(s).await.map(|now| now.is_some())
-            }))
-        }),
-        operation::<Shop>(Reads, "IntervalRepository::as_of", IN, |m| {
-            Box::pin(transaction(m.stored.client(), async |s| {
-                let found = m.prices.as_of("pants", DateTime::MAX).session(s).await;
-                found.map(|found| found.is_some())
-            }))
-        }),
-        operation::<Shop>(Reads, "IntervalRepository::intervals + Intervals::page", IN, |m| {
-            Box::pin(transaction(m.stored.client(), async |s| {
-                let page = m.prices.intervals("pants").session(s).page().await;
-                page.map(|page| page.intervals.len())
-            }))
-        }),
-    ]
+fn in_a_transaction() -> Vec<Call<Shop>> {
+    session_calls! { Shop, stored;
+        Atomic, "IntervalRepository::insert", IN, |m, s|
+            m.prices.insert(&price("socks", 1)).session(s).await.map(drop) => retry_errors(EXISTS);
+        Atomic, "IntervalRepository::update", IN, |m, s|
+            m.prices.update("shirt", to(4)).expecting(at(1000)).session(s).await.map(drop) => retry_errors(CHANGED);
+        Atomic, "IntervalRepository::replace", IN, |m, s| {
+            let replaced = m.prices.replace("shirt", &price("shirt", 4)).expecting(at(1000));
+            replaced.session(s).await.map(drop)
+        } => retry_errors(CHANGED);
+        Atomic, "IntervalRepository::end", IN, |m, s| m.prices.end("pants").session(s).await.map(drop);
+        Reads, "IntervalRepository::get", IN, |m, s| m.prices.get("pants").session(s).await.map(|now| now.is_some());
+        Reads, "IntervalRepository::as_of", IN, |m, s|
+            m.prices.as_of("pants", DateTime::MAX).session(s).await.map(|found| found.is_some());
+        Reads, "IntervalRepository::intervals + Intervals::page", IN, |m, s|
+            m.prices.intervals("pants").session(s).page().await.map(|page| page.intervals.len());
+    }
 }
 
 /// What the manual's recipe leaves.
@@ -314,35 +235,15 @@ impl Model for Migrations {
         facts.extend(indexes(&self.0.stored).await);
         facts
     }
-
-    /// The repository refuses to read without its indexes.
-    async fn read(&self) -> Option<Vec<String>> {
-        None
-    }
-
-    async fn damage(&self) -> Vec<String> {
-        Vec::new()
-    }
-
-    async fn found(&self) -> Vec<String> {
-        Vec::new()
-    }
-
-    async fn repair(&self) {}
 }
 
 impl Operations for Migrations {
-    fn operations() -> Vec<Operation<Self>> {
-        vec![
-            Operation::<Self>::new(Steps, "IntervalRepository::migrate_existing", "", |m| {
-                Box::pin(async move { text(m.0.prices.migrate_existing().chunk(2).await.map(drop)) })
-            }),
-            Operation::<Self>::new(
-                Reads,
-                "IntervalRepository::migrate_existing + MigrateExisting::plan",
-                "",
-                |m| Box::pin(async move { text(m.0.prices.migrate_existing().plan().await.map(drop)) }),
-            ),
-        ]
+    fn operations() -> Vec<Call<Self>> {
+        calls! { Self;
+            Steps, "IntervalRepository::migrate_existing", "", |m|
+                m.0.prices.migrate_existing().chunk(2).await.map(drop);
+            Reads, "IntervalRepository::migrate_existing + MigrateExisting::plan", "", |m|
+                m.0.prices.migrate_existing().plan().await.map(drop);
+        }
     }
 }

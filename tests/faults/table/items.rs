@@ -5,7 +5,7 @@ use mongodb::Database;
 use mongodb::bson::Document;
 
 use super::operation::Promise::{Reads, Steps};
-use super::operation::{Model, Of, Operation, Operations, text};
+use super::operation::{Call, Model, Of, Operations, calls};
 use crate::conformance::items::*;
 use support::common::all;
 
@@ -42,14 +42,6 @@ macro_rules! model {
             }
 
             /// Readers find items of both versions until then.
-            async fn read(&self) -> Option<Vec<String>> {
-                None
-            }
-
-            async fn damage(&self) -> Vec<String> {
-                Vec::new()
-            }
-
             /// A subset is stale until it is refreshed.
             async fn found(&self) -> Vec<String> {
                 let found = $build(&self.database)
@@ -61,35 +53,16 @@ macro_rules! model {
                 let found = found.iter().filter(|_| Self::PATTERN != "subset");
                 found.map(|finding| format!("{:?}", finding.problem)).collect()
             }
-
-            async fn repair(&self) {}
         }
 
         impl Operations for $name {
-            fn operations() -> Vec<Operation<Self>> {
-                vec![
-                    Operation::<$name>::new(Steps, concat!($repository, "::migrate_items"), "", |m| {
-                        Box::pin(async move {
-                            text(
-                                $build(&m.database)
-                                    .migrate_items(steps())
-                                    .chunk(2)
-                                    .await
-                                    .map(drop),
-                            )
-                        })
-                    }),
-                    Operation::<$name>::new(
-                        Reads,
-                        concat!($repository, "::migrate_items + MigrateItems::plan"),
-                        "",
-                        |m| {
-                            Box::pin(
-                                async move { text($build(&m.database).migrate_items(steps()).plan().await.map(drop)) },
-                            )
-                        },
-                    ),
-                ]
+            fn operations() -> Vec<Call<Self>> {
+                calls! { $name;
+                    Steps, concat!($repository, "::migrate_items"), "", |m|
+                        $build(&m.database).migrate_items(steps()).chunk(2).await.map(drop);
+                    Reads, concat!($repository, "::migrate_items + MigrateItems::plan"), "", |m|
+                        $build(&m.database).migrate_items(steps()).plan().await.map(drop);
+                }
             }
         }
     };

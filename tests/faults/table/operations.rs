@@ -1,13 +1,13 @@
 //! All operations of the models whose calls in a transaction, and about shard keys, are beside those of other patterns.
 
-use super::operation::{Operation, Operations};
+use super::operation::{Call, Operations};
 use super::{bucket, embedded, history, outlier, reference, sessions, shard_keys, subset, subset_kinds};
 
 macro_rules! operations {
     ($($model:ty: $($list:path),+;)+) => {
         $(
             impl Operations for $model {
-                fn operations() -> Vec<Operation<Self>> {
+                fn operations() -> Vec<Call<Self>> {
                     [$($list()),+].into_iter().flatten().collect()
                 }
             }

@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use futures::TryStreamExt;
 use futures::future::LocalBoxFuture;
+use futures::stream::iter;
+use futures::{Stream, TryStreamExt};
 use mongo_patterns::outlier::{OutlierRepository, OutlierRepositoryBuilder, Problem, Repaired};
 use mongo_patterns::{Error, ErrorKind, Repository};
 use mongodb::Collection;
 use mongodb::bson::{Document, doc};
 
 use super::operation::Promise::{Atomic, PrefixOnce, Reads, Steps};
-use super::operation::{Model, Of, Operation, documents, indexes, retry_policy, serialized, text};
+use super::operation::{Call, Model, Of, calls, documents, indexes, retry_policy, serialized};
 use support::outlier::damage::{extra, flagged, main_of};
 use support::outlier::{Books, book, users};
 
@@ -176,71 +177,75 @@ impl Model for Shop {
     }
 }
 
-pub(super) fn operations() -> Vec<Operation<Shop>> {
-    let mut operations = pushes();
-    operations.extend(updates());
-    operations.extend(whole_documents());
-    operations.extend(upkeep());
-    operations.extend(reads());
-    operations
+const PUSH: &str = "OutlierRepository::push";
+const UNIQUE: &str = "OutlierRepository::push_unique";
+const MANY: &str = "OutlierRepository::push_many";
+
+const UPDATE: &str = "OutlierRepository::update_element";
+
+fn damaged(m: &Shop) -> LocalBoxFuture<'_, ()> {
+    Box::pin(async move {
+        let flag = doc! { "$set": { "has_extras": true } };
+        m.sales.update_one(doc! { "_id": 3 }, flag).await.unwrap();
+        let count = doc! { "$set": { "count": 7 } };
+        m.extras.update_one(doc! { "book_id": 4 }, count).await.unwrap();
+    })
+}
+fn long(m: &Shop) -> LocalBoxFuture<'_, ()> {
+    Box::pin(async move { drop(m.sales.insert_one(main_of(5, 0..9)).await.unwrap()) })
 }
 
-fn pushes() -> Vec<Operation<Shop>> {
-    const PUSH: &str = "OutlierRepository::push";
-    const UNIQUE: &str = "OutlierRepository::push_unique";
-    const MANY: &str = "OutlierRepository::push_many";
-    vec![
-        Operation::<Shop>::new(PrefixOnce, PUSH, "into the array", |m| {
-            Box::pin(async move { text(m.books.push(3, &users(50..51)[0]).await) })
-        }),
-        Operation::<Shop>::new(PrefixOnce, PUSH, "into an overflow document", |m| {
-            Box::pin(async move { text(m.books.push(1, &users(50..51)[0]).await) })
-        }),
-        Operation::<Shop>::new(PrefixOnce, PUSH, "that creates an outlier", |m| {
-            Box::pin(async move { text(m.books.push(2, &users(50..51)[0]).await) })
-        }),
-        Operation::<Shop>::new(PrefixOnce, PUSH, "that opens an overflow document", |m| {
-            Box::pin(async move { text(m.books.push(4, &users(50..51)[0]).await) })
-        }),
-        Operation::<Shop>::new(PrefixOnce, MANY, "into the array and overflow documents", |m| {
-            Box::pin(async move { text(m.books.push_many(3, &users(50..60)).await) })
-        }),
-        Operation::<Shop>::new(PrefixOnce, MANY, "into overflow documents", |m| {
-            Box::pin(async move { text(m.books.push_many(1, &users(50..60)).await) })
-        }),
-        Operation::<Shop>::new(Atomic, UNIQUE, "into the array", |m| {
-            Box::pin(async move { text(m.unique.push_unique(3, &users(50..51)[0]).await) })
-        }),
-        Operation::<Shop>::new(Atomic, UNIQUE, "into an overflow document", |m| {
-            Box::pin(async move { text(m.unique.push_unique(1, &users(50..51)[0]).await) })
-        }),
-        Operation::<Shop>::new(Atomic, UNIQUE, "that opens an overflow document", |m| {
-            Box::pin(async move { text(m.unique.push_unique(4, &users(50..51)[0]).await) })
-        }),
-        Operation::<Shop>::new(Steps, "OutlierRepository::remove", "from the array", |m| {
-            Box::pin(async move { text(m.books.remove(1, &users(1..2)[0]).await) })
-        }),
-        Operation::<Shop>::new(Steps, "OutlierRepository::remove", "from an overflow document", |m| {
-            Box::pin(async move { text(m.books.remove(1, &users(5..6)[0]).await) })
-        }),
-        Operation::<Shop>::new(Steps, "OutlierRepository::remove", "of an absent element", |m| {
-            Box::pin(async move { text(m.books.remove(1, &users(80..81)[0]).await) })
-        }),
-    ]
-}
-
-fn updates() -> Vec<Operation<Shop>> {
-    const UPDATE: &str = "OutlierRepository::update_element";
-    vec![
-        Operation::<Shop>::new(Atomic, UPDATE, "in the array", |m| {
-            Box::pin(async move { text(m.books.update_element(6, doc! { "user": 1 }, gift()).await) })
-        })
-        .prepare(orders),
-        Operation::<Shop>::new(Atomic, UPDATE, "in an overflow document", |m| {
-            Box::pin(async move { text(m.books.update_element(6, doc! { "user": 4 }, gift()).await) })
-        })
-        .prepare(orders),
-    ]
+pub(super) fn operations() -> Vec<Call<Shop>> {
+    calls! { Shop;
+        PrefixOnce, PUSH, "into the array", |m| m.books.push(3, &users(50..51)[0]).await;
+        PrefixOnce, PUSH, "into an overflow document", |m| m.books.push(1, &users(50..51)[0]).await;
+        PrefixOnce, PUSH, "that creates an outlier", |m| m.books.push(2, &users(50..51)[0]).await;
+        PrefixOnce, PUSH, "that opens an overflow document", |m| m.books.push(4, &users(50..51)[0]).await;
+        PrefixOnce, MANY, "into the array and overflow documents", |m| m.books.push_many(3, &users(50..60)).await;
+        PrefixOnce, MANY, "into overflow documents", |m| m.books.push_many(1, &users(50..60)).await;
+        Atomic, UNIQUE, "into the array", |m| m.unique.push_unique(3, &users(50..51)[0]).await;
+        Atomic, UNIQUE, "into an overflow document", |m| m.unique.push_unique(1, &users(50..51)[0]).await;
+        Atomic, UNIQUE, "that opens an overflow document", |m| m.unique.push_unique(4, &users(50..51)[0]).await;
+        Steps, "OutlierRepository::remove", "from the array", |m| m.books.remove(1, &users(1..2)[0]).await;
+        Steps, "OutlierRepository::remove", "from an overflow document", |m| m.books.remove(1, &users(5..6)[0]).await;
+        Steps, "OutlierRepository::remove", "of an absent element", |m| m.books.remove(1, &users(80..81)[0]).await;
+        Atomic, UPDATE, "in the array", |m|
+            m.books.update_element(6, doc! { "user": 1 }, gift()).await => prepare(orders);
+        Atomic, UPDATE, "in an overflow document", |m|
+            m.books.update_element(6, doc! { "user": 4 }, gift()).await => prepare(orders);
+        Atomic, "OutlierRepository::insert", "", |m|
+            m.books.insert(&book(5, 2)).await => retry_errors(&[ErrorKind::AlreadyExists]);
+        Atomic, "OutlierRepository::insert", "of a list that is split", |m|
+            m.books.insert(&book(5, 9)).await => retry_errors(&[ErrorKind::AlreadyExists]);
+        Atomic, "OutlierRepository::delete", "", |m| m.books.delete(3).await;
+        Atomic, "OutlierRepository::delete", "with overflow documents", |m| m.books.delete(1).await;
+        Steps, "OutlierRepository::ensure_indexes", "", |m|
+            m.unique.ensure_indexes().await
+            => prepare(|m| { m.extras.drop_indexes().await.unwrap(); m.catalog().drop().await.unwrap(); });
+        Atomic, "OutlierRepository::rebalance", "", |m| m.books.rebalance(1).await => prepare(removed);
+        Steps, "OutlierRepository::migrate_existing", "", |m|
+            m.books.migrate_existing().concurrency(1).await => prepare(long);
+        Steps, "OutlierRepository::migrate_existing", "with a list of invalid documents", |m| {
+            let list = m.catalog().client().database(&m.catalog().namespace().db);
+            let list = list.collection::<Document>("skipped");
+            m.books.migrate_existing().concurrency(1).skip_invalid(&list).await
+        } => prepare(long);
+        Steps, "OutlierRepository::repair + Repair::stream", "", |m|
+            in_order(m.books.repair().concurrency(1).stream()).await => prepare(damaged);
+        Reads, "OutlierRepository::repair + Repair::stream", "dry run", |m|
+            in_order(m.books.repair().concurrency(1).dry_run().stream()).await => prepare(damaged);
+        Reads, "OutlierRepository::migrate_existing + MigrateExisting::plan", "", |m|
+            m.books.migrate_existing().plan().await.map(drop);
+        Reads, "OutlierRepository::verify + Verify::stream", "", |m|
+            serialized(m.books.verify().document(4).stream()).await => prepare(damaged);
+        Reads, "OutlierRepository::get", "", |m| m.books.get(1).await;
+        Reads, "OutlierRepository::find", "", |m| m.books.find(doc! {}).sort(doc! { "_id": 1 }).await;
+        Reads, "OutlierRepository::get_full", "", |m| m.books.get_full(1).await;
+        Reads, "OutlierRepository::elements + Elements::stream", "", |m|
+            m.books.elements(1).skip(2).stream().try_collect::<Vec<_>>().await;
+        Reads, "OutlierRepository::count", "", |m| m.books.count(1).await;
+        Reads, "OutlierRepository::contains", "", |m| m.books.contains(1, &users(5..6)[0]).await;
+    }
 }
 
 pub(super) fn gift() -> Document {
@@ -260,30 +265,11 @@ pub(super) fn orders(m: &Shop) -> LocalBoxFuture<'_, ()> {
     })
 }
 
-fn whole_documents() -> Vec<Operation<Shop>> {
-    vec![
-        Operation::<Shop>::new(Atomic, "OutlierRepository::insert", "", |m| {
-            Box::pin(async move { text(m.books.insert(&book(5, 2)).await) })
-        })
-        .retry_errors(&[ErrorKind::AlreadyExists]),
-        Operation::<Shop>::new(Atomic, "OutlierRepository::insert", "of a list that is split", |m| {
-            Box::pin(async move { text(m.books.insert(&book(5, 9)).await) })
-        })
-        .retry_errors(&[ErrorKind::AlreadyExists]),
-        Operation::<Shop>::new(Atomic, "OutlierRepository::delete", "", |m| {
-            Box::pin(async move { text(m.books.delete(3).await) })
-        }),
-        Operation::<Shop>::new(Atomic, "OutlierRepository::delete", "with overflow documents", |m| {
-            Box::pin(async move { text(m.books.delete(1).await) })
-        }),
-    ]
-}
-
 /// Sorts the results, which have no order.
-fn in_order(repaired: Result<Vec<Repaired>, Error>) -> Result<Vec<Repaired>, Error> {
-    let mut repaired = repaired?;
+async fn in_order(repaired: impl Stream<Item = Result<Repaired, Error>>) -> Result<String, Error> {
+    let mut repaired: Vec<Repaired> = repaired.try_collect().await?;
     repaired.sort_by_key(|repaired| repaired.findings[0].related_id.as_ref().unwrap().to_string());
-    Ok(repaired)
+    serialized(iter(repaired.into_iter().map(Ok))).await
 }
 
 /// Removes customers from an array, and from full overflow documents.
@@ -293,100 +279,4 @@ pub(super) fn removed(m: &Shop) -> LocalBoxFuture<'_, ()> {
             m.books.remove(1, &user).await.unwrap();
         }
     })
-}
-
-fn upkeep() -> Vec<Operation<Shop>> {
-    fn damaged(m: &Shop) -> LocalBoxFuture<'_, ()> {
-        Box::pin(async move {
-            let flag = doc! { "$set": { "has_extras": true } };
-            m.sales.update_one(doc! { "_id": 3 }, flag).await.unwrap();
-            let count = doc! { "$set": { "count": 7 } };
-            m.extras.update_one(doc! { "book_id": 4 }, count).await.unwrap();
-        })
-    }
-    fn long(m: &Shop) -> LocalBoxFuture<'_, ()> {
-        Box::pin(async move { drop(m.sales.insert_one(main_of(5, 0..9)).await.unwrap()) })
-    }
-    vec![
-        Operation::<Shop>::new(Steps, "OutlierRepository::ensure_indexes", "", |m| {
-            Box::pin(async move { text(m.unique.ensure_indexes().await) })
-        })
-        .prepare(|m| {
-            Box::pin(async move {
-                m.extras.drop_indexes().await.unwrap();
-                m.catalog().drop().await.unwrap();
-            })
-        }),
-        Operation::<Shop>::new(Atomic, "OutlierRepository::rebalance", "", |m| {
-            Box::pin(async move { text(m.books.rebalance(1).await) })
-        })
-        .prepare(removed),
-        Operation::<Shop>::new(Steps, "OutlierRepository::migrate_existing", "", |m| {
-            Box::pin(async move { text(m.books.migrate_existing().concurrency(1).await) })
-        })
-        .prepare(long),
-        Operation::<Shop>::new(
-            Steps,
-            "OutlierRepository::migrate_existing",
-            "with a list of invalid documents",
-            |m| {
-                Box::pin(async move {
-                    let list = m.catalog().client().database(&m.catalog().namespace().db);
-                    let list = list.collection::<Document>("skipped");
-                    text(m.books.migrate_existing().concurrency(1).skip_invalid(&list).await)
-                })
-            },
-        )
-        .prepare(long),
-        Operation::<Shop>::new(Steps, "OutlierRepository::repair + Repair::stream", "", |m| {
-            Box::pin(async move { serialized(in_order(m.books.repair().concurrency(1).stream().try_collect().await)) })
-        })
-        .prepare(damaged),
-        Operation::<Shop>::new(Reads, "OutlierRepository::repair + Repair::stream", "dry run", |m| {
-            Box::pin(async move {
-                let repair = m.books.repair().concurrency(1).dry_run();
-                serialized(in_order(repair.stream().try_collect().await))
-            })
-        })
-        .prepare(damaged),
-        Operation::<Shop>::new(
-            Reads,
-            "OutlierRepository::migrate_existing + MigrateExisting::plan",
-            "",
-            |m| Box::pin(async move { text(m.books.migrate_existing().plan().await.map(drop)) }),
-        ),
-        Operation::<Shop>::new(Reads, "OutlierRepository::verify + Verify::stream", "", |m| {
-            Box::pin(async move {
-                let found: Result<Vec<_>, _> = m.books.verify().document(4).stream().try_collect().await;
-                serialized(found)
-            })
-        })
-        .prepare(damaged),
-    ]
-}
-
-fn reads() -> Vec<Operation<Shop>> {
-    vec![
-        Operation::<Shop>::new(Reads, "OutlierRepository::get", "", |m| {
-            Box::pin(async move { text(m.books.get(1).await) })
-        }),
-        Operation::<Shop>::new(Reads, "OutlierRepository::find", "", |m| {
-            Box::pin(async move { text(m.books.find(doc! {}).sort(doc! { "_id": 1 }).await) })
-        }),
-        Operation::<Shop>::new(Reads, "OutlierRepository::get_full", "", |m| {
-            Box::pin(async move { text(m.books.get_full(1).await) })
-        }),
-        Operation::<Shop>::new(Reads, "OutlierRepository::elements + Elements::stream", "", |m| {
-            Box::pin(async move {
-                let elements: Result<Vec<String>, _> = m.books.elements(1).skip(2).stream().try_collect().await;
-                text(elements)
-            })
-        }),
-        Operation::<Shop>::new(Reads, "OutlierRepository::count", "", |m| {
-            Box::pin(async move { text(m.books.count(1).await) })
-        }),
-        Operation::<Shop>::new(Reads, "OutlierRepository::contains", "", |m| {
-            Box::pin(async move { text(m.books.contains(1, &users(5..6)[0]).await) })
-        }),
-    ]
 }

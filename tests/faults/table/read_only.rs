@@ -10,22 +10,18 @@ use std::panic::AssertUnwindSafe;
 use std::thread;
 
 use futures::FutureExt;
-use futures::future::LocalBoxFuture;
 use mongo_patterns::ErrorKind;
 use mongodb::Database;
 use mongodb::bson::{Bson, Document};
 use tokio::runtime::Builder;
 
-use super::operation::{Model, Of, Operation, Operations, Promise, empty};
+use super::operation::{Of, Promise, Suite};
 use crate::cluster::users::{READER, SECRET, Secured, stored};
 
 pub(super) const CATALOG: &str = "mongo_patterns";
 
-/// The operations of a model.
-pub(super) type Suite = for<'a> fn(&'a Worker) -> LocalBoxFuture<'a, Checked>;
-
 /// One of several workers, each of which runs a part of all operations in a database of its own.
-pub(super) struct Worker {
+struct Worker {
     number: usize,
     of: usize,
     reader: Database,
@@ -34,7 +30,7 @@ pub(super) struct Worker {
 
 /// The names of the operations with each outcome.
 #[derive(Default)]
-pub(super) struct Checked {
+struct Checked {
     returned: Vec<String>,
     refused: Vec<String>,
     failed: Vec<String>,
@@ -54,7 +50,7 @@ pub(super) fn run(suites: &[Suite], workers: usize) {
             };
             let mut all = Checked::default();
             for suite in suites {
-                all.extend(suite(&worker).await);
+                all.extend(check(suite, &worker).await);
             }
             all
         })
@@ -89,38 +85,37 @@ impl Checked {
     }
 }
 
-pub(super) fn suite<M: Operations>(worker: &Worker) -> LocalBoxFuture<'_, Checked> {
-    Box::pin(async move {
-        let mut checked = Checked::default();
-        worker.root.drop().await.unwrap();
-        for operation in M::operations().into_iter().skip(worker.number).step_by(worker.of) {
-            let name = format!("{} {}", M::PATTERN, operation.name());
-            let outcome = AssertUnwindSafe(is_refused(&operation, worker)).catch_unwind();
-            match outcome.await {
-                Ok(true) => checked.refused.push(name),
-                Ok(false) => checked.returned.push(name),
-                Err(_) => checked.failed.push(name),
-            }
+async fn check(suite: &Suite, worker: &Worker) -> Checked {
+    let mut checked = Checked::default();
+    worker.root.drop().await.unwrap();
+    for number in (worker.number..suite.operations.len()).step_by(worker.of) {
+        let name = suite.name(&suite.operations[number]);
+        let outcome = AssertUnwindSafe(is_refused(suite, number, worker)).catch_unwind();
+        match outcome.await {
+            Ok(true) => checked.refused.push(name),
+            Ok(false) => checked.returned.push(name),
+            Err(_) => checked.failed.push(name),
         }
-        checked
-    })
+    }
+    checked
 }
 
 /// Returns whether the call was refused.
-async fn is_refused<M: Model>(operation: &Operation<M>, Worker { reader, root, .. }: &Worker) -> bool {
+async fn is_refused(suite: &Suite, number: usize, Worker { reader, root, .. }: &Worker) -> bool {
+    let operation = &suite.operations[number];
     let name = operation.name();
-    let of = |database| M::new(Of { database, plain: root });
+    let of = |database| (suite.process)(Of { database, plain: root });
     let (by_reader, by_root) = (of(reader), of(root));
-    empty::<M>(root).await;
+    suite.empty(root).await;
     by_root.fill().await;
-    (operation.prepare)(&by_root).await;
+    by_root.prepare(number).await;
     let mut before = stored(root).await;
-    let read = (operation.run)(&by_reader).await;
+    let read = by_reader.run(number).await;
     assert_eq!(stored(root).await, before, "{name}");
     before.remove(CATALOG);
     match read {
         Ok(read) => {
-            assert_eq!(read, (operation.run)(&by_root).await.unwrap(), "{name}");
+            assert_eq!(read, by_root.run(number).await.unwrap(), "{name}");
             let mut after = stored(root).await;
             after.remove(CATALOG);
             assert_eq!(after, before, "{name}: there was something to write");

@@ -10,7 +10,7 @@ use mongodb::Collection;
 use mongodb::bson::{Document, doc};
 
 use super::operation::Promise::{Atomic, Reads, Steps};
-use super::operation::{Model, Of, Operation, UNREAD, documents, indexes, retry_policy, text};
+use super::operation::{Call, Model, Of, UNREAD, calls, documents, indexes, number_of, retry_policy};
 use support::reference::{Orders, builder, customer, number, order, rename};
 
 /// Orders 1 and 2 refer to source 1, order 2 also has the products 1 and 2, and order 3 refers to nothing. Source 4 is not
@@ -161,11 +161,52 @@ impl Model for Sales {
     }
 }
 
-pub(super) fn operations() -> Vec<Operation<Sales>> {
-    let mut operations = writes();
-    operations.extend(deletions());
-    operations.extend(whole());
-    operations
+pub(super) fn operations() -> Vec<Call<Sales>> {
+    calls! { Sales;
+        Atomic, "ReferenceRepository::insert", "", |m| m.orders.insert(&order(5, 1)).await => retry_errors(EXISTS);
+        Atomic, "ReferenceRepository::insert", "of two sources", |m| {
+            let mut new = order(5, 1);
+            new.insert("products", vec![doc! { "_id": 2 }, doc! { "_id": 4 }]);
+            m.orders.insert(&new).await
+        } => retry_errors(EXISTS);
+        Atomic, "ReferenceRepository::insert_many", "", |m| m.orders.insert_many(&two()).await => retry_errors(EXISTS);
+        Atomic, "ReferenceRepository::set_reference", "", |m| m.orders.set_reference(1, 4).await.map(drop);
+        Atomic, "ReferenceRepository::clear_reference", "", |m| m.orders.clear_reference(1).await.map(drop);
+        Atomic, "ReferenceRepository::add_reference_to", "", |m|
+            m.orders.add_reference_to(2, 4).field("products").await.map(drop);
+        Atomic, "ReferenceRepository::add_reference_to", "the first", |m|
+            m.orders.add_reference_to(3, 4).field("products").await.map(drop);
+        Atomic, "ReferenceRepository::remove_reference", "", |m|
+            m.orders.remove_reference(2, 1).field("products").await.map(drop);
+        Atomic, "ReferenceRepository::update_source", "", |m|
+            m.orders.update_source(1, rename("Cas")).await.map(|updated| updated.version);
+        Atomic, "ReferenceRepository::update_source", "after a process died", |m|
+            m.orders.update_source(1, rename("Cas")).await.map(|updated| updated.version) => prepare(stale);
+        Atomic, "ReferenceRepository::refresh_copies", "", |m|
+            m.orders.refresh_copies(1).await.map(|refreshed| refreshed.version);
+        Atomic, "ReferenceRepository::update_source", "of other fields", |m|
+            m.orders.update_source(1, doc! { "$set": { "visits": 7 } }).await;
+        Atomic, "ReferenceRepository::delete_source", "", |m| m.orders.delete_source(4).await.map(drop);
+        Steps, "ReferenceRepository::delete_source", "keeping copies", |m|
+            m.orders.delete_source(1).on_references(OnReferences::KeepCopy).await.map(drop);
+        Steps, "ReferenceRepository::delete_source", "clearing references", |m|
+            m.orders.delete_source(1).on_references(OnReferences::Clear).await.map(drop);
+        Reads, "ReferenceRepository::get", "", |m| m.orders.get(2).await;
+        Reads, "ReferenceRepository::find", "", |m|
+            m.orders.find(doc! { "customer._id": 1 }).sort(doc! { "_id": 1 }).await;
+        Reads, "ReferenceRepository::get", "with the newest copies", |m|
+            m.orders.get(2).max_staleness(0).await => prepare(stale);
+        Steps, "ReferenceRepository::sweep", "", |m| m.orders.sweep().await.map(drop) => prepare(stale);
+        Steps, "ReferenceRepository::sweep", "of one source", |m|
+            m.orders.sweep().source(1).await.map(drop) => prepare(stale);
+        Steps, "ReferenceRepository::ensure_indexes", "", |m|
+            m.orders.ensure_indexes().await.map(drop)
+            => prepare(|m| m.stored.drop_indexes().await.unwrap());
+        Reads, "ReferenceRepository::verify", "", |m|
+            number_of(m.orders.verify().stream()).await => prepare(stale);
+        Steps, "ReferenceRepository::repair + Repair::stream", "", |m|
+            m.orders.repair().stream().try_collect::<Vec<_>>().await.map(drop) => prepare(stale);
+    }
 }
 
 const EXISTS: &[ErrorKind] = &[ErrorKind::AlreadyExists];
@@ -181,133 +222,4 @@ fn stale(m: &Sales) -> LocalBoxFuture<'_, ()> {
 /// Returns two new orders, of two customers.
 pub(super) fn two() -> [Document; 2] {
     [order(5, 1), order(6, 4)]
-}
-
-fn writes() -> Vec<Operation<Sales>> {
-    vec![
-        Operation::<Sales>::new(Atomic, "ReferenceRepository::insert", "", |m| {
-            Box::pin(async move { text(m.orders.insert(&order(5, 1)).await) })
-        })
-        .retry_errors(EXISTS),
-        Operation::<Sales>::new(Atomic, "ReferenceRepository::insert", "of two sources", |m| {
-            Box::pin(async move {
-                let mut new = order(5, 1);
-                new.insert("products", vec![doc! { "_id": 2 }, doc! { "_id": 4 }]);
-                text(m.orders.insert(&new).await)
-            })
-        })
-        .retry_errors(EXISTS),
-        Operation::<Sales>::new(Atomic, "ReferenceRepository::insert_many", "", |m| {
-            Box::pin(async move { text(m.orders.insert_many(&two()).await) })
-        })
-        .retry_errors(EXISTS),
-        Operation::<Sales>::new(Atomic, "ReferenceRepository::set_reference", "", |m| {
-            Box::pin(async move { text(m.orders.set_reference(1, 4).await.map(drop)) })
-        }),
-        Operation::<Sales>::new(Atomic, "ReferenceRepository::clear_reference", "", |m| {
-            Box::pin(async move { text(m.orders.clear_reference(1).await.map(drop)) })
-        }),
-        Operation::<Sales>::new(Atomic, "ReferenceRepository::add_reference_to", "", |m| {
-            Box::pin(async move { text(m.orders.add_reference_to(2, 4).field("products").await.map(drop)) })
-        }),
-        Operation::<Sales>::new(Atomic, "ReferenceRepository::add_reference_to", "the first", |m| {
-            Box::pin(async move { text(m.orders.add_reference_to(3, 4).field("products").await.map(drop)) })
-        }),
-        Operation::<Sales>::new(Atomic, "ReferenceRepository::remove_reference", "", |m| {
-            Box::pin(async move { text(m.orders.remove_reference(2, 1).field("products").await.map(drop)) })
-        }),
-        Operation::<Sales>::new(Atomic, "ReferenceRepository::update_source", "", |m| {
-            Box::pin(async move {
-                let updated = m.orders.update_source(1, rename("Cas")).await;
-                text(updated.map(|updated| updated.version))
-            })
-        }),
-        Operation::<Sales>::new(
-            Atomic,
-            "ReferenceRepository::update_source",
-            "after a process died",
-            |m| {
-                Box::pin(async move {
-                    let updated = m.orders.update_source(1, rename("Cas")).await;
-                    text(updated.map(|updated| updated.version))
-                })
-            },
-        )
-        .prepare(stale),
-        Operation::<Sales>::new(Atomic, "ReferenceRepository::refresh_copies", "", |m| {
-            Box::pin(async move {
-                let refreshed = m.orders.refresh_copies(1).await;
-                text(refreshed.map(|refreshed| refreshed.version))
-            })
-        }),
-        Operation::<Sales>::new(Atomic, "ReferenceRepository::update_source", "of other fields", |m| {
-            Box::pin(async move { text(m.orders.update_source(1, doc! { "$set": { "visits": 7 } }).await) })
-        }),
-    ]
-}
-
-fn deletions() -> Vec<Operation<Sales>> {
-    vec![
-        Operation::<Sales>::new(Atomic, "ReferenceRepository::delete_source", "", |m| {
-            Box::pin(async move { text(m.orders.delete_source(4).await.map(drop)) })
-        }),
-        Operation::<Sales>::new(Steps, "ReferenceRepository::delete_source", "keeping copies", |m| {
-            Box::pin(async move {
-                let deleted = m.orders.delete_source(1).on_references(OnReferences::KeepCopy).await;
-                text(deleted.map(drop))
-            })
-        }),
-        Operation::<Sales>::new(
-            Steps,
-            "ReferenceRepository::delete_source",
-            "clearing references",
-            |m| {
-                Box::pin(async move {
-                    let deleted = m.orders.delete_source(1).on_references(OnReferences::Clear).await;
-                    text(deleted.map(drop))
-                })
-            },
-        ),
-    ]
-}
-
-fn whole() -> Vec<Operation<Sales>> {
-    vec![
-        Operation::<Sales>::new(Reads, "ReferenceRepository::get", "", |m| {
-            Box::pin(async move { text(m.orders.get(2).await) })
-        }),
-        Operation::<Sales>::new(Reads, "ReferenceRepository::find", "", |m| {
-            Box::pin(async move { text(m.orders.find(doc! { "customer._id": 1 }).sort(doc! { "_id": 1 }).await) })
-        }),
-        Operation::<Sales>::new(Reads, "ReferenceRepository::get", "with the newest copies", |m| {
-            Box::pin(async move { text(m.orders.get(2).max_staleness(0).await) })
-        })
-        .prepare(stale),
-        Operation::<Sales>::new(Steps, "ReferenceRepository::sweep", "", |m| {
-            Box::pin(async move { text(m.orders.sweep().await.map(drop)) })
-        })
-        .prepare(stale),
-        Operation::<Sales>::new(Steps, "ReferenceRepository::sweep", "of one source", |m| {
-            Box::pin(async move { text(m.orders.sweep().source(1).await.map(drop)) })
-        })
-        .prepare(stale),
-        Operation::<Sales>::new(Steps, "ReferenceRepository::ensure_indexes", "", |m| {
-            Box::pin(async move { text(m.orders.ensure_indexes().await.map(drop)) })
-        })
-        .prepare(|m| Box::pin(async move { m.stored.drop_indexes().await.unwrap() })),
-        Operation::<Sales>::new(Reads, "ReferenceRepository::verify", "", |m| {
-            Box::pin(async move {
-                let found: Result<Vec<Finding>, _> = m.orders.verify().stream().try_collect().await;
-                text(found.map(|found| found.len()))
-            })
-        })
-        .prepare(stale),
-        Operation::<Sales>::new(Steps, "ReferenceRepository::repair + Repair::stream", "", |m| {
-            Box::pin(async move {
-                let repaired: Result<Vec<Repaired>, _> = m.orders.repair().stream().try_collect().await;
-                text(repaired.map(drop))
-            })
-        })
-        .prepare(stale),
-    ]
 }

@@ -6,7 +6,7 @@ use mongo_patterns::reference::OnReferences;
 use mongodb::bson::doc;
 
 use super::operation::Promise::Steps;
-use super::operation::{Model, Of, Operation, Operations, text};
+use super::operation::{Call, Model, Of, Operations, calls, delegate, text};
 use super::reference::Sales;
 use support::reference::{customer, rename};
 
@@ -24,37 +24,16 @@ impl Model for Followed {
         Self(Sales::new(of))
     }
 
-    async fn fill(&self) {
-        self.0.fill().await;
-    }
-
-    async fn facts(&self) -> Vec<String> {
-        self.0.facts().await
-    }
-
-    async fn read(&self) -> Option<Vec<String>> {
-        self.0.read().await
-    }
-
-    async fn damage(&self) -> Vec<String> {
-        self.0.damage().await
-    }
-
-    async fn found(&self) -> Vec<String> {
-        self.0.found().await
-    }
-
-    /// A repair corrects what the other program wrote too. The retry is the one to test.
-    async fn repair(&self) {}
+    delegate! { fill -> (), facts -> Vec<String>, read -> Option<Vec<String>>, damage -> Vec<String>, found -> Vec<String> }
 }
 
 impl Operations for Followed {
-    fn operations() -> Vec<Operation<Self>> {
+    fn operations() -> Vec<Call<Self>> {
         follows()
     }
 }
 
-fn follows() -> Vec<Operation<Followed>> {
+fn follows() -> Vec<Call<Followed>> {
     fn follow(m: &Followed) -> LocalBoxFuture<'_, Result<String, Error>> {
         Box::pin(async move {
             let follow = m.0.orders.follow(FOLLOWER).on_missing(OnReferences::KeepCopy);
@@ -84,24 +63,20 @@ fn follows() -> Vec<Operation<Followed>> {
         }
     }
     const FOLLOW: &str = "ReferenceRepository::follow";
-    vec![
-        Operation::<Followed>::new(Steps, FOLLOW, "for the first time", follow)
-            .prepare(written)
-            .without_order(),
-        Operation::<Followed>::new(Steps, FOLLOW, "four changes behind", follow)
-            .prepare(|m| Box::pin(behind(m, written(m))))
-            .without_order(),
-        Operation::<Followed>::new(Steps, FOLLOW, "a change of a source behind", follow).prepare(|m| {
-            Box::pin(behind(m, async move {
-                let renamed = m.0.customers.update_one(doc! { "_id": 1 }, rename("Bea"));
-                renamed.await.unwrap();
-            }))
-        }),
-        Operation::<Followed>::new(Steps, FOLLOW, "a change of a copy behind", follow).prepare(|m| {
-            Box::pin(behind(m, async move {
+    calls! { Followed;
+        Steps, FOLLOW, "for the first time", |m| follow(m).await => prepare(written), without_order();
+        Steps, FOLLOW, "four changes behind", |m|
+            follow(m).await => prepare(|m| behind(m, written(m)).await), without_order();
+        Steps, FOLLOW, "a change of a source behind", |m|
+            follow(m).await
+            => prepare(|m| behind(m, async {
+                m.0.customers.update_one(doc! { "_id": 1 }, rename("Bea")).await.unwrap();
+            }).await);
+        Steps, FOLLOW, "a change of a copy behind", |m|
+            follow(m).await
+            => prepare(|m| behind(m, async {
                 let changed = doc! { "$set": { "customer.name": "wrong" } };
                 m.0.stored.update_one(doc! { "_id": 1 }, changed).await.unwrap();
-            }))
-        }),
-    ]
+            }).await);
+    }
 }

@@ -10,7 +10,7 @@ use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::operation::Promise::{Atomic, Steps};
-use super::operation::{Model, Of, Operation, Operations, UNREAD, documents, retry_policy, text};
+use super::operation::{Call, Model, Of, Operations, UNREAD, calls, documents, retry_policy};
 use support::reference::{Orders, number};
 
 /// Posts 1 and 2 are by person 1, and post 3 has no author.
@@ -120,42 +120,22 @@ impl Model for Posts {
 }
 
 impl Operations for Posts {
-    fn operations() -> Vec<Operation<Self>> {
+    fn operations() -> Vec<Call<Self>> {
         const EXISTS: &[ErrorKind] = &[ErrorKind::AlreadyExists];
-        vec![
-            Operation::<Self>::new(Atomic, "ReferenceRepository::insert", "by the source key", |m| {
-                Box::pin(async move { text(m.posts.insert(&doc! { "_id": 5, "author": "ann" }).await) })
-            })
-            .retry_errors(EXISTS),
-            Operation::<Self>::new(Atomic, "ReferenceRepository::insert_many", "by the source key", |m| {
-                Box::pin(async move {
-                    let posts = [doc! { "_id": 5, "author": "ann" }, doc! { "_id": 6, "author": "bob" }];
-                    text(m.posts.insert_many(&posts).await)
-                })
-            })
-            .retry_errors(EXISTS),
-            Operation::<Self>::new(Atomic, "ReferenceRepository::set_reference", "by the source key", |m| {
-                Box::pin(async move { text(m.posts.set_reference(1, "bob").await.map(drop)) })
-            }),
-            Operation::<Self>::new(Atomic, "ReferenceRepository::update_source", "of the source key", |m| {
-                Box::pin(async move {
-                    let update = doc! { "$set": { "username": "anna" } };
-                    text(m.posts.update_source(1, update).await.map(|updated| updated.version))
-                })
-            }),
-            Operation::<Self>::new(
-                Steps,
-                "ReferenceRepository::migrate_from_references",
-                "by the source key, in two chunks",
-                |m| {
-                    Box::pin(async move {
-                        let migration = m.posts.migrate_from_references();
-                        text(migration.chunk(2).await.map(drop))
-                    })
-                },
-            )
-            .prepare(bare),
-        ]
+        calls! { Self;
+            Atomic, "ReferenceRepository::insert", "by the source key", |m|
+                m.posts.insert(&doc! { "_id": 5, "author": "ann" }).await => retry_errors(EXISTS);
+            Atomic, "ReferenceRepository::insert_many", "by the source key", |m| {
+                let posts = [doc! { "_id": 5, "author": "ann" }, doc! { "_id": 6, "author": "bob" }];
+                m.posts.insert_many(&posts).await
+            } => retry_errors(EXISTS);
+            Atomic, "ReferenceRepository::set_reference", "by the source key", |m|
+                m.posts.set_reference(1, "bob").await.map(drop);
+            Atomic, "ReferenceRepository::update_source", "of the source key", |m|
+                m.posts.update_source(1, doc! { "$set": { "username": "anna" } }).await.map(|updated| updated.version);
+            Steps, "ReferenceRepository::migrate_from_references", "by the source key, in two chunks", |m|
+                m.posts.migrate_from_references().chunk(2).await.map(drop) => prepare(bare);
+        }
     }
 }
 

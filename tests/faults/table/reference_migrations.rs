@@ -6,7 +6,7 @@ use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::operation::Promise::{Reads, Steps};
-use super::operation::{Model, Of, Operation, Operations, UNREAD, documents, retry_policy, text};
+use super::operation::{Call, Model, Of, Operations, UNREAD, calls, documents, retry_policy};
 use support::reference::migrate::several;
 use support::reference::{Orders, builder, customer};
 
@@ -58,10 +58,8 @@ impl Model for Migrations {
     async fn fill(&self) {
         // A collection that does not exist has no indexes.
         let _ = self.stored.drop_indexes().await;
-        self.customers
-            .insert_many([customer(1, "Ann"), customer(2, "Bea")])
-            .await
-            .unwrap();
+        let inserted = self.customers.insert_many([customer(1, "Ann"), customer(2, "Bea")]);
+        inserted.await.unwrap();
     }
 
     async fn facts(&self) -> Vec<String> {
@@ -79,24 +77,39 @@ impl Model for Migrations {
         }
         Some(read)
     }
-
-    async fn damage(&self) -> Vec<String> {
-        Vec::new()
-    }
-
-    /// References in the old form are problems that only a migration corrects.
-    async fn found(&self) -> Vec<String> {
-        Vec::new()
-    }
-
-    async fn repair(&self) {}
 }
 
+const CALL: &str = "ReferenceRepository::migrate_from_references";
+
 impl Operations for Migrations {
-    fn operations() -> Vec<Operation<Self>> {
-        let mut operations = from_references();
-        operations.extend(to_references());
-        operations
+    fn operations() -> Vec<Call<Self>> {
+        calls! { Migrations;
+            Steps, CALL, "in two chunks", |m| {
+                let migration = m.orders.migrate_from_references().from_field("customer", "customerId");
+                migration.chunk(2).await.map(drop)
+            } => prepare(bare);
+            Steps, CALL, "of DBRefs, in two chunks", |m| {
+                let migration = m.orders.migrate_from_references().from_field("customer", "customerId");
+                let migration = migration.from_form("customer", ReferenceForm::DbRef);
+                let migration = migration.from_form("products", ReferenceForm::DbRef);
+                migration.chunk(2).await.map(drop)
+            } => prepare(db_refs);
+            Steps, CALL, "with a list of invalid documents and a filter", |m| {
+                let migration = m.orders.migrate_from_references().from_field("customer", "customerId");
+                let migration = migration.skip_invalid(&m.skipped).filter(doc! { "_id": { "$gt": 0 } });
+                migration.await.map(drop)
+            } => prepare(with_invalid);
+            Reads, "ReferenceRepository::migrate_from_references + MigrateFromReferences::plan", "", |m| {
+                let migration = m.orders.migrate_from_references().from_field("customer", "customerId");
+                migration.plan().await.map(drop)
+            } => prepare(bare);
+            Steps, "ReferenceRepository::migrate_to_references", "in two chunks", |m| {
+                let migration = m.orders.migrate_to_references().to_field("customer", "customerId");
+                migration.chunk(2).await.map(drop)
+            } => prepare(extended);
+            Reads, "ReferenceRepository::migrate_to_references + MigrateToReferences::plan", "", |m|
+                m.orders.migrate_to_references().plan().await.map(drop) => prepare(extended);
+        }
     }
 }
 
@@ -142,70 +155,4 @@ fn extended(m: &Migrations) -> LocalBoxFuture<'_, ()> {
         ];
         m.stored.insert_many(orders).await.unwrap();
     })
-}
-
-fn from_references() -> Vec<Operation<Migrations>> {
-    const CALL: &str = "ReferenceRepository::migrate_from_references";
-    vec![
-        Operation::<Migrations>::new(Steps, CALL, "in two chunks", |m| {
-            Box::pin(async move {
-                let migration = m.orders.migrate_from_references().from_field("customer", "customerId");
-                text(migration.chunk(2).await.map(drop))
-            })
-        })
-        .prepare(bare),
-        Operation::<Migrations>::new(Steps, CALL, "of DBRefs, in two chunks", |m| {
-            Box::pin(async move {
-                let migration = m.orders.migrate_from_references().from_field("customer", "customerId");
-                let migration = migration.from_form("customer", ReferenceForm::DbRef);
-                let migration = migration.from_form("products", ReferenceForm::DbRef);
-                text(migration.chunk(2).await.map(drop))
-            })
-        })
-        .prepare(db_refs),
-        Operation::<Migrations>::new(Steps, CALL, "with a list of invalid documents and a filter", |m| {
-            Box::pin(async move {
-                let migration = m.orders.migrate_from_references().from_field("customer", "customerId");
-                let migration = migration.skip_invalid(&m.skipped).filter(doc! { "_id": { "$gt": 0 } });
-                text(migration.await.map(drop))
-            })
-        })
-        .prepare(with_invalid),
-        Operation::<Migrations>::new(
-            Reads,
-            "ReferenceRepository::migrate_from_references + MigrateFromReferences::plan",
-            "",
-            |m| {
-                Box::pin(async move {
-                    let migration = m.orders.migrate_from_references().from_field("customer", "customerId");
-                    text(migration.plan().await.map(drop))
-                })
-            },
-        )
-        .prepare(bare),
-    ]
-}
-
-fn to_references() -> Vec<Operation<Migrations>> {
-    vec![
-        Operation::<Migrations>::new(
-            Steps,
-            "ReferenceRepository::migrate_to_references",
-            "in two chunks",
-            |m| {
-                Box::pin(async move {
-                    let migration = m.orders.migrate_to_references().to_field("customer", "customerId");
-                    text(migration.chunk(2).await.map(drop))
-                })
-            },
-        )
-        .prepare(extended),
-        Operation::<Migrations>::new(
-            Reads,
-            "ReferenceRepository::migrate_to_references + MigrateToReferences::plan",
-            "",
-            |m| Box::pin(async move { text(m.orders.migrate_to_references().plan().await.map(drop)) }),
-        )
-        .prepare(extended),
-    ]
 }

@@ -23,20 +23,10 @@ impl Broadcast {
 }
 
 /// Commands that read or change no documents, or continue another command.
+#[rustfmt::skip] // several in a line
 const WITHOUT_DOCUMENTS: [&str; 13] = [
-    "abortTransaction",
-    "collMod",
-    "commitTransaction",
-    "create",
-    "createIndexes",
-    "drop",
-    "dropIndexes",
-    "endSessions",
-    "getMore",
-    "hello",
-    "killCursors",
-    "listCollections",
-    "listIndexes",
+    "abortTransaction", "collMod", "commitTransaction", "create", "createIndexes", "drop", "dropIndexes",
+    "endSessions", "getMore", "hello", "killCursors", "listCollections", "listIndexes",
 ];
 
 /// Returns the collection of a command and the route to it. `None` for a command without documents.

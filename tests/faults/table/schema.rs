@@ -8,7 +8,7 @@ use mongodb::bson::{Document, doc};
 use mongodb::{Collection, Database};
 
 use super::operation::Promise::{Reads, Steps};
-use super::operation::{Model, Of, Operation, Operations, UNREAD, retry_policy, text};
+use super::operation::{Call, Model, Of, Operations, UNREAD, calls, retry_policy};
 
 /// An instance of a service.
 pub(super) struct Instance {
@@ -79,23 +79,13 @@ impl Model for Instance {
         let missing = ["a", "b"].into_iter().filter(is_missing);
         missing.map(str::to_owned).collect()
     }
-
-    async fn found(&self) -> Vec<String> {
-        Vec::new()
-    }
-
-    async fn repair(&self) {}
 }
 
 impl Operations for Instance {
-    fn operations() -> Vec<Operation<Self>> {
-        vec![
-            Operation::<Instance>::new(Steps, "Migrations::run", "", |m| {
-                Box::pin(async move { text(m.migrations().run().await) })
-            }),
-            Operation::<Instance>::new(Reads, "Migrations::status", "", |m| {
-                Box::pin(async move { text(m.migrations().status().await) })
-            }),
-        ]
+    fn operations() -> Vec<Call<Self>> {
+        calls! { Instance;
+            Steps, "Migrations::run", "", |m| m.migrations().run().await;
+            Reads, "Migrations::status", "", |m| m.migrations().status().await;
+        }
     }
 }

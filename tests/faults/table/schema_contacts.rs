@@ -8,7 +8,7 @@ use mongodb::Collection;
 use mongodb::bson::{Document, doc};
 
 use super::operation::Promise::{Atomic, PrefixOnce, Reads, Steps};
-use super::operation::{Model, Of, Operation, Operations, UNREAD, indexes, retry_policy, serialized, text};
+use super::operation::{Call, Model, Of, Operations, UNREAD, calls, indexes, retry_policy, serialized, text};
 use support::common::all;
 
 /// The contact 1 has the newest version, and the others have older ones.
@@ -83,108 +83,51 @@ impl Model for Contacts {
         Some(all.sort(doc! { "_id": 1 }).await.unwrap().iter().map(fact).collect())
     }
 
-    /// One command writes a document, so there is never any damage.
-    async fn damage(&self) -> Vec<String> {
-        Vec::new()
-    }
-
     async fn found(&self) -> Vec<String> {
         let found: Vec<_> = self.contacts.verify().stream().try_collect().await.unwrap();
         found.iter().map(|finding| format!("{:?}", finding.problem)).collect()
     }
+}
 
-    async fn repair(&self) {}
+fn migrate(m: &Contacts) -> LocalBoxFuture<'_, Result<String, mongo_patterns::Error>> {
+    Box::pin(async move { text(m.contacts.migrate().chunk(2).await.map(drop)) })
 }
 
 impl Operations for Contacts {
-    fn operations() -> Vec<Operation<Self>> {
-        let mut operations = writes();
-        operations.extend(reads());
-        operations
+    fn operations() -> Vec<Call<Self>> {
+        calls! { Contacts;
+            Atomic, "SchemaRepository::insert", "", |m|
+                m.contacts.insert(&doc! { "_id": 5, "fullName": "Eve" }).await => retry_errors(&[ErrorKind::AlreadyExists]);
+            PrefixOnce, "SchemaRepository::insert_many", "", |m|
+                m.contacts.insert_many(&[doc! { "_id": 5, "fullName": "Eve" }, doc! { "_id": 6, "fullName": "Fay" }]).await;
+            Atomic, "SchemaRepository::update", "", |m| m.contacts.update(1, set()).await.map(drop);
+            Steps, "SchemaRepository::update", "of an older version", |m| m.contacts.update(3, set()).await.map(drop);
+            Atomic, "SchemaRepository::replace", "of an older version", |m|
+                m.contacts.replace(3, &doc! { "fullName": "Eve" }).await.map(drop);
+            Atomic, "SchemaRepository::delete", "", |m| m.contacts.delete(2).await.map(drop);
+            Steps, "SchemaRepository::migrate", "", |m| migrate(m).await;
+            Steps, "SchemaRepository::ensure_indexes", "", |m|
+                m.contacts.ensure_indexes().await.map(drop)
+                => prepare(|m| m.stored.drop_indexes().await.unwrap());
+            Reads, "SchemaRepository::get", "of an older version", |m| m.contacts.get(3).await;
+            Reads, "SchemaRepository::find", "", |m| {
+                let found = m.contacts.find(doc! { "n": 0 }).older(1, doc! { "_id": 3 }).older(2, doc! {});
+                found.sort(doc! { "_id": 1 }).await
+            };
+            Reads, "Find::stream", "", |m| {
+                let found = m.contacts.find(doc! { "n": 0 }).older(1, doc! {}).older(2, doc! {});
+                found.sort(doc! { "_id": 1 }).stream().try_collect::<Vec<_>>().await
+            };
+            Reads, "SchemaRepository::ensure_sharded", "plan", |m|
+                m.contacts.ensure_sharded().plan().await.map(|plan| plan.len());
+            Reads, "SchemaRepository::verify_shard_keys", "", |m| m.contacts.verify_shard_keys().await;
+            Reads, "SchemaRepository::versions", "", |m| m.contacts.versions().await;
+            Reads, "SchemaRepository::migrate + Migrate::plan", "", |m| m.contacts.migrate().plan().await.map(drop);
+            Reads, "SchemaRepository::verify", "", |m| serialized(m.contacts.verify().stream()).await;
+        }
     }
 }
 
 fn set() -> Document {
     doc! { "$set": { "n": 1 } }
-}
-
-fn writes() -> Vec<Operation<Contacts>> {
-    fn migrate(m: &Contacts) -> LocalBoxFuture<'_, Result<String, mongo_patterns::Error>> {
-        Box::pin(async move { text(m.contacts.migrate().chunk(2).await.map(drop)) })
-    }
-    vec![
-        Operation::<Contacts>::new(Atomic, "SchemaRepository::insert", "", |m| {
-            Box::pin(async move { text(m.contacts.insert(&doc! { "_id": 5, "fullName": "Eve" }).await) })
-        })
-        .retry_errors(&[ErrorKind::AlreadyExists]),
-        Operation::<Contacts>::new(PrefixOnce, "SchemaRepository::insert_many", "", |m| {
-            Box::pin(async move {
-                let two = [
-                    doc! { "_id": 5, "fullName": "Eve" },
-                    doc! { "_id": 6, "fullName": "Fay" },
-                ];
-                text(m.contacts.insert_many(&two).await)
-            })
-        }),
-        Operation::<Contacts>::new(Atomic, "SchemaRepository::update", "", |m| {
-            Box::pin(async move { text(m.contacts.update(1, set()).await.map(drop)) })
-        }),
-        Operation::<Contacts>::new(Steps, "SchemaRepository::update", "of an older version", |m| {
-            Box::pin(async move { text(m.contacts.update(3, set()).await.map(drop)) })
-        }),
-        Operation::<Contacts>::new(Atomic, "SchemaRepository::replace", "of an older version", |m| {
-            Box::pin(async move { text(m.contacts.replace(3, &doc! { "fullName": "Eve" }).await.map(drop)) })
-        }),
-        Operation::<Contacts>::new(Atomic, "SchemaRepository::delete", "", |m| {
-            Box::pin(async move { text(m.contacts.delete(2).await.map(drop)) })
-        }),
-        Operation::<Contacts>::new(Steps, "SchemaRepository::migrate", "", migrate),
-        Operation::<Contacts>::new(Steps, "SchemaRepository::ensure_indexes", "", |m| {
-            Box::pin(async move { text(m.contacts.ensure_indexes().await.map(drop)) })
-        })
-        .prepare(|m| Box::pin(async move { m.stored.drop_indexes().await.unwrap() })),
-    ]
-}
-
-fn reads() -> Vec<Operation<Contacts>> {
-    vec![
-        Operation::<Contacts>::new(Reads, "SchemaRepository::get", "of an older version", |m| {
-            Box::pin(async move { text(m.contacts.get(3).await) })
-        }),
-        Operation::<Contacts>::new(Reads, "SchemaRepository::find", "", |m| {
-            Box::pin(async move {
-                let found = m
-                    .contacts
-                    .find(doc! { "n": 0 })
-                    .older(1, doc! { "_id": 3 })
-                    .older(2, doc! {});
-                text(found.sort(doc! { "_id": 1 }).await)
-            })
-        }),
-        Operation::<Contacts>::new(Reads, "Find::stream", "", |m| {
-            Box::pin(async move {
-                let found = m.contacts.find(doc! { "n": 0 }).older(1, doc! {}).older(2, doc! {});
-                let found: Result<Vec<_>, _> = found.sort(doc! { "_id": 1 }).stream().try_collect().await;
-                text(found)
-            })
-        }),
-        Operation::<Contacts>::new(Reads, "SchemaRepository::ensure_sharded", "plan", |m| {
-            Box::pin(async move { text(m.contacts.ensure_sharded().plan().await.map(|plan| plan.len())) })
-        }),
-        Operation::<Contacts>::new(Reads, "SchemaRepository::verify_shard_keys", "", |m| {
-            Box::pin(async move { text(m.contacts.verify_shard_keys().await) })
-        }),
-        Operation::<Contacts>::new(Reads, "SchemaRepository::versions", "", |m| {
-            Box::pin(async move { text(m.contacts.versions().await) })
-        }),
-        Operation::<Contacts>::new(Reads, "SchemaRepository::migrate + Migrate::plan", "", |m| {
-            Box::pin(async move { text(m.contacts.migrate().plan().await.map(drop)) })
-        }),
-        Operation::<Contacts>::new(Reads, "SchemaRepository::verify", "", |m| {
-            Box::pin(async move {
-                let found: Result<Vec<_>, _> = m.contacts.verify().stream().try_collect().await;
-                serialized(found)
-            })
-        }),
-    ]
 }

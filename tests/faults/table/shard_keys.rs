@@ -1,23 +1,19 @@
 //! The calls about shard keys. On a server that is not the router of a sharded cluster, `ensure_sharded` sends one command
 //! and refuses, so the table has its plan.
 
-use super::operation::Operation;
 use super::operation::Promise::Reads;
-use super::operation::text;
+use super::operation::{Call, calls};
 use super::{bucket, embedded, history, outlier, reference, subset};
 use mongo_patterns::Repository;
 
 macro_rules! shard_keys {
     ($name:ident, $model:ty, $repository:literal, $field:ident) => {
-        pub(super) fn $name() -> Vec<Operation<$model>> {
-            vec![
-                Operation::<$model>::new(Reads, concat!($repository, "::ensure_sharded"), "plan", |m| {
-                    Box::pin(async move { text(m.$field.ensure_sharded().plan().await.map(|plan| plan.len())) })
-                }),
-                Operation::<$model>::new(Reads, concat!($repository, "::verify_shard_keys"), "", |m| {
-                    Box::pin(async move { text(m.$field.verify_shard_keys().await) })
-                }),
-            ]
+        pub(super) fn $name() -> Vec<Call<$model>> {
+            calls! { $model;
+                Reads, concat!($repository, "::ensure_sharded"), "plan", |m|
+                    m.$field.ensure_sharded().plan().await.map(|plan| plan.len());
+                Reads, concat!($repository, "::verify_shard_keys"), "", |m| m.$field.verify_shard_keys().await;
+            }
         }
     };
 }

@@ -7,9 +7,8 @@ use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::operation::Promise::{Atomic, Reads, Steps};
-use super::operation::{Model, Of, Operation, documents, indexes, retry_policy, serialized, text};
-use super::subset_computed::{self, are_figures_correct, has_figures};
-use super::subset_several::{self, has_oldest, is_oldest_correct};
+use super::operation::{Call, Model, Of, calls, documents, indexes, retry_policy, serialized};
+use super::subset_kinds::{self, are_figures_correct, has_figures, has_oldest, is_oldest_correct};
 use support::subset::{Products, Review, builder_of, day, newest, review_of, truth};
 
 const SIZE: usize = 2;
@@ -142,8 +141,8 @@ impl Model for Shop {
             products: of.collection("product"),
             reviews: of.collection("review"),
             newest: builder().build().unwrap(),
-            computed: subset_computed::repository(builder()),
-            several: subset_several::repository(builder()),
+            computed: subset_kinds::computed(builder()),
+            several: subset_kinds::several(builder()),
         }
     }
 
@@ -190,12 +189,50 @@ impl Model for Shop {
     }
 }
 
-pub(super) fn operations() -> Vec<Operation<Shop>> {
-    let mut operations = writes();
-    operations.extend(child_first());
-    operations.extend(upkeep());
-    operations.extend(reads());
-    operations
+pub(super) fn operations() -> Vec<Call<Shop>> {
+    calls! { Shop;
+        Atomic, INSERT, "in a transaction", |m| m.newest.insert(&review_of(1, 20, 20)).await => retry_errors(EXISTS);
+        Atomic, INSERT_MANY, "in a transaction", |m| m.newest.insert_many(&two()).await => retry_errors(EXISTS);
+        Atomic, UPDATE, "in a transaction", |m|
+            m.newest.update(1, 0, doc! { "$set": { "published_date": day(30) } }).await;
+        Atomic, REPLACE, "in a transaction", |m| m.newest.replace(&review_of(1, 0, 30)).await;
+        Atomic, DELETE, "in a transaction", |m| m.newest.delete(1, 3).await;
+        Atomic, DELETE_PARENT, "in a transaction", |m| m.newest.delete_parent(1).await;
+        Atomic, INSERT, AGAIN, |m| {
+            write_first(m).await?;
+            m.newest.insert(&review_of(1, 20, 20)).await
+        } => retry_errors(EXISTS);
+        Atomic, INSERT_MANY, AGAIN, |m| {
+            write_first(m).await?;
+            m.newest.delete(2, 999).await?;
+            m.newest.insert_many(&two()).await
+        } => retry_errors(EXISTS);
+        Atomic, UPDATE, AGAIN, |m| {
+            write_first(m).await?;
+            let later = doc! { "$set": { "published_date": day(30) } };
+            m.newest.update(1, 0, later).await
+        };
+        Atomic, REPLACE, AGAIN, |m| { write_first(m).await?; m.newest.replace(&review_of(1, 0, 30)).await };
+        Atomic, DELETE, AGAIN, |m| { write_first(m).await?; m.newest.delete(1, 3).await };
+        Atomic, DELETE_PARENT, "in a second transaction", |m| {
+            // Of another product: a repeated call finds this one deleted, and would abort.
+            m.newest.delete(2, 999).await?;
+            m.newest.delete_parent(1).await
+        };
+        Steps, "SubsetRepository::ensure_indexes", "", |m|
+            m.newest.ensure_indexes().await
+            => prepare(|m| m.reviews.drop_indexes().await.unwrap());
+        Atomic, "SubsetRepository::rebuild", "", |m| m.newest.rebuild(1).await => prepare(stale);
+        Steps, "SubsetRepository::rebuild_all", "", |m| m.newest.rebuild_all().await => prepare(stale);
+        Steps, "SubsetRepository::repair", "", |m| serialized(m.newest.repair().stream()).await => prepare(stale);
+        Reads, "SubsetRepository::repair", "dry run", |m|
+            serialized(m.newest.repair().dry_run().stream()).await => prepare(stale);
+        Reads, "SubsetRepository::verify", "", |m| serialized(m.newest.verify().stream()).await => prepare(stale);
+        Reads, "SubsetRepository::get", "", |m| m.newest.get(1).await;
+        Reads, "SubsetRepository::find", "", |m| m.newest.find(doc! {}).sort(doc! { "_id": 1 }).await;
+        Reads, "SubsetRepository::child", "", |m| m.newest.child(1, Bson::Int32(2)).await;
+        Reads, "SubsetRepository::children", "", |m| m.newest.children(1).limit(3).await;
+    }
 }
 
 const INSERT: &str = "SubsetRepository::insert";
@@ -211,34 +248,6 @@ pub(super) fn two() -> [Review; 2] {
     [review_of(1, 20, 20), review_of(2, 20, 20)]
 }
 
-fn writes() -> Vec<Operation<Shop>> {
-    vec![
-        Operation::<Shop>::new(Atomic, INSERT, "in a transaction", |m| {
-            Box::pin(async move { text(m.newest.insert(&review_of(1, 20, 20)).await) })
-        })
-        .retry_errors(EXISTS),
-        Operation::<Shop>::new(Atomic, INSERT_MANY, "in a transaction", |m| {
-            Box::pin(async move { text(m.newest.insert_many(&two()).await) })
-        })
-        .retry_errors(EXISTS),
-        Operation::<Shop>::new(Atomic, UPDATE, "in a transaction", |m| {
-            Box::pin(async move {
-                let later = doc! { "$set": { "published_date": day(30) } };
-                text(m.newest.update(1, 0, later).await)
-            })
-        }),
-        Operation::<Shop>::new(Atomic, REPLACE, "in a transaction", |m| {
-            Box::pin(async move { text(m.newest.replace(&review_of(1, 0, 30)).await) })
-        }),
-        Operation::<Shop>::new(Atomic, DELETE, "in a transaction", |m| {
-            Box::pin(async move { text(m.newest.delete(1, 3).await) })
-        }),
-        Operation::<Shop>::new(Atomic, DELETE_PARENT, "in a transaction", |m| {
-            Box::pin(async move { text(m.newest.delete_parent(1).await) })
-        }),
-    ]
-}
-
 const AGAIN: &str = "in a second transaction, which writes the child first";
 
 /// Writes a product in a transaction, without a change of its reviews.
@@ -246,113 +255,10 @@ async fn write_first(m: &Shop) -> Result<(), Error> {
     m.newest.delete(1, 999).await.map(drop)
 }
 
-fn child_first() -> Vec<Operation<Shop>> {
-    vec![
-        Operation::<Shop>::new(Atomic, INSERT, AGAIN, |m| {
-            Box::pin(async move {
-                write_first(m).await?;
-                text(m.newest.insert(&review_of(1, 20, 20)).await)
-            })
-        })
-        .retry_errors(EXISTS),
-        Operation::<Shop>::new(Atomic, INSERT_MANY, AGAIN, |m| {
-            Box::pin(async move {
-                write_first(m).await?;
-                m.newest.delete(2, 999).await?;
-                text(m.newest.insert_many(&two()).await)
-            })
-        })
-        .retry_errors(EXISTS),
-        Operation::<Shop>::new(Atomic, UPDATE, AGAIN, |m| {
-            Box::pin(async move {
-                write_first(m).await?;
-                let later = doc! { "$set": { "published_date": day(30) } };
-                text(m.newest.update(1, 0, later).await)
-            })
-        }),
-        Operation::<Shop>::new(Atomic, REPLACE, AGAIN, |m| {
-            Box::pin(async move {
-                write_first(m).await?;
-                text(m.newest.replace(&review_of(1, 0, 30)).await)
-            })
-        }),
-        Operation::<Shop>::new(Atomic, DELETE, AGAIN, |m| {
-            Box::pin(async move {
-                write_first(m).await?;
-                text(m.newest.delete(1, 3).await)
-            })
-        }),
-        Operation::<Shop>::new(Atomic, DELETE_PARENT, "in a second transaction", |m| {
-            Box::pin(async move {
-                // Of another product: a repeated call finds this one deleted, and would abort.
-                m.newest.delete(2, 999).await?;
-                text(m.newest.delete_parent(1).await)
-            })
-        }),
-    ]
-}
-
 /// Stores a stale subset.
 pub(super) fn stale(m: &Shop) -> futures::future::LocalBoxFuture<'_, ()> {
     Box::pin(async move {
-        m.reviews
-            .delete_one(doc! { "product_id": 1, "review_id": 3 })
-            .await
-            .unwrap();
+        let deleted = m.reviews.delete_one(doc! { "product_id": 1, "review_id": 3 });
+        deleted.await.unwrap();
     })
-}
-
-fn upkeep() -> Vec<Operation<Shop>> {
-    vec![
-        Operation::<Shop>::new(Steps, "SubsetRepository::ensure_indexes", "", |m| {
-            Box::pin(async move { text(m.newest.ensure_indexes().await) })
-        })
-        .prepare(|m| Box::pin(async move { m.reviews.drop_indexes().await.unwrap() })),
-        Operation::<Shop>::new(Atomic, "SubsetRepository::rebuild", "", |m| {
-            Box::pin(async move { text(m.newest.rebuild(1).await) })
-        })
-        .prepare(stale),
-        Operation::<Shop>::new(Steps, "SubsetRepository::rebuild_all", "", |m| {
-            Box::pin(async move { text(m.newest.rebuild_all().await) })
-        })
-        .prepare(stale),
-        Operation::<Shop>::new(Steps, "SubsetRepository::repair", "", |m| {
-            Box::pin(async move {
-                let repaired: Result<Vec<_>, _> = m.newest.repair().stream().try_collect().await;
-                serialized(repaired)
-            })
-        })
-        .prepare(stale),
-        Operation::<Shop>::new(Reads, "SubsetRepository::repair", "dry run", |m| {
-            Box::pin(async move {
-                let repaired: Result<Vec<_>, _> = m.newest.repair().dry_run().stream().try_collect().await;
-                serialized(repaired)
-            })
-        })
-        .prepare(stale),
-        Operation::<Shop>::new(Reads, "SubsetRepository::verify", "", |m| {
-            Box::pin(async move {
-                let found: Result<Vec<_>, _> = m.newest.verify().stream().try_collect().await;
-                serialized(found)
-            })
-        })
-        .prepare(stale),
-    ]
-}
-
-fn reads() -> Vec<Operation<Shop>> {
-    vec![
-        Operation::<Shop>::new(Reads, "SubsetRepository::get", "", |m| {
-            Box::pin(async move { text(m.newest.get(1).await) })
-        }),
-        Operation::<Shop>::new(Reads, "SubsetRepository::find", "", |m| {
-            Box::pin(async move { text(m.newest.find(doc! {}).sort(doc! { "_id": 1 }).await) })
-        }),
-        Operation::<Shop>::new(Reads, "SubsetRepository::child", "", |m| {
-            Box::pin(async move { text(m.newest.child(1, Bson::Int32(2)).await) })
-        }),
-        Operation::<Shop>::new(Reads, "SubsetRepository::children", "", |m| {
-            Box::pin(async move { text(m.newest.children(1).limit(3).await) })
-        }),
-    ]
 }

@@ -6,7 +6,7 @@ use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::operation::Promise::{Reads, Steps};
-use super::operation::{Model, Of, Operation, Operations, UNREAD, documents, text};
+use super::operation::{Call, Model, Of, Operations, UNREAD, calls, documents, text};
 use super::subset::{fact, found, inspect, of_size, plant};
 use support::subset::{Products, day};
 
@@ -99,128 +99,73 @@ impl Model for Shop {
     async fn found(&self) -> Vec<String> {
         found(&self.two).await
     }
+}
 
-    /// A retry repairs the state.
-    async fn repair(&self) {}
+fn no_subsets(m: &Shop) -> LocalBoxFuture<'_, ()> {
+    Box::pin(plant(&m.products, &m.reviews))
+}
+fn subsets_of_three(m: &Shop) -> LocalBoxFuture<'_, ()> {
+    Box::pin(async move {
+        plant(&m.products, &m.reviews).await;
+        m.three.ensure_indexes().replace_settings().await.unwrap();
+        m.three.rebuild_all().await.unwrap();
+    })
+}
+fn all_embedded(m: &Shop) -> LocalBoxFuture<'_, ()> {
+    Box::pin(async move {
+        let products = (1..=2).map(|id| {
+            let review = |n: i32| doc! { "review_id": n, "review_author": "Kristina", "published_date": day(n.into()) };
+            doc! { "_id": id, "name": "Super Widget", "reviews": (0..4).map(review).collect::<Vec<_>>() }
+        });
+        m.products.insert_many(products).await.unwrap();
+    })
+}
+
+fn follow(m: &Shop) -> LocalBoxFuture<'_, Result<String, mongo_patterns::Error>> {
+    Box::pin(async move {
+        let follow = m.two.follow(FOLLOWER).enable_pre_images().run_until_current();
+        // The number of commands depends on timing.
+        text(follow.max_retry_time(std::time::Duration::from_secs(2)).await.map(drop))
+    })
+}
+fn behind(m: &Shop) -> LocalBoxFuture<'_, ()> {
+    Box::pin(async move {
+        plant(&m.products, &m.reviews).await;
+        m.two.rebuild_all().await.unwrap();
+        let follow = m.two.follow(FOLLOWER).enable_pre_images().run_until_current();
+        // An older server cannot, and the call itself must report it.
+        if follow.await.is_ok() {
+            let deleted = m.reviews.delete_one(doc! { "product_id": 1, "review_id": 3 });
+            deleted.await.unwrap();
+            let later = doc! { "$set": { "published_date": day(30) } };
+            let updated = m.reviews.update_one(doc! { "product_id": 2, "review_id": 0 }, later);
+            updated.await.unwrap();
+        }
+    })
 }
 
 impl Operations for Shop {
-    fn operations() -> Vec<Operation<Self>> {
-        let mut operations = migrations();
-        operations.extend(follows());
-        operations
+    fn operations() -> Vec<Call<Self>> {
+        calls! { Shop;
+            Steps, "SubsetRepository::migrate_existing", "", |m| m.two.migrate_existing().await => prepare(no_subsets);
+            Steps, "SubsetRepository::migrate_layout_from", "", |m|
+                m.two.migrate_layout_from(&m.three).await => prepare(subsets_of_three);
+            Steps, "SubsetRepository::migrate_from_embedded", "in two chunks", |m|
+                m.two.migrate_from_embedded().chunk(4).await => prepare(all_embedded);
+            Steps, "SubsetRepository::migrate_from_embedded", "with a list of invalid parents and a filter", |m| {
+                let migration = m.two.migrate_from_embedded().chunk(4).skip_invalid(&m.skipped);
+                migration.filter(doc! { "_id": { "$gt": 0 } }).await
+            } => prepare(all_embedded);
+            Reads, "SubsetRepository::migrate_from_embedded + MigrateFromEmbedded::find_invalid", "", |m|
+                m.two.migrate_from_embedded().find_invalid(None).await.map(drop) => prepare(all_embedded);
+            Reads, "SubsetRepository::migrate_existing + MigrateExisting::plan", "", |m|
+                m.two.migrate_existing().plan().await.map(drop) => prepare(no_subsets);
+            Reads, "SubsetRepository::migrate_layout_from + MigrateLayoutFrom::plan", "", |m|
+                m.two.migrate_layout_from(&m.three).plan().await.map(drop) => prepare(subsets_of_three);
+            Reads, "SubsetRepository::migrate_from_embedded + MigrateFromEmbedded::plan", "", |m|
+                m.two.migrate_from_embedded().plan().await.map(drop) => prepare(all_embedded);
+            Steps, "SubsetRepository::follow", "for the first time", |m| follow(m).await => prepare(no_subsets);
+            Steps, "SubsetRepository::follow", "two changes behind", |m| follow(m).await => prepare(behind);
+        }
     }
-}
-
-fn migrations() -> Vec<Operation<Shop>> {
-    fn no_subsets(m: &Shop) -> LocalBoxFuture<'_, ()> {
-        Box::pin(plant(&m.products, &m.reviews))
-    }
-    fn subsets_of_three(m: &Shop) -> LocalBoxFuture<'_, ()> {
-        Box::pin(async move {
-            plant(&m.products, &m.reviews).await;
-            m.three.ensure_indexes().replace_settings().await.unwrap();
-            m.three.rebuild_all().await.unwrap();
-        })
-    }
-    fn all_embedded(m: &Shop) -> LocalBoxFuture<'_, ()> {
-        Box::pin(async move {
-            let products = (1..=2).map(|id| {
-                let review =
-                    |n: i32| doc! { "review_id": n, "review_author": "Kristina", "published_date": day(n.into()) };
-                doc! { "_id": id, "name": "Super Widget", "reviews": (0..4).map(review).collect::<Vec<_>>() }
-            });
-            m.products.insert_many(products).await.unwrap();
-        })
-    }
-    vec![
-        Operation::<Shop>::new(Steps, "SubsetRepository::migrate_existing", "", |m| {
-            Box::pin(async move { text(m.two.migrate_existing().await) })
-        })
-        .prepare(no_subsets),
-        Operation::<Shop>::new(Steps, "SubsetRepository::migrate_layout_from", "", |m| {
-            Box::pin(async move { text(m.two.migrate_layout_from(&m.three).await) })
-        })
-        .prepare(subsets_of_three),
-        Operation::<Shop>::new(Steps, "SubsetRepository::migrate_from_embedded", "in two chunks", |m| {
-            Box::pin(async move { text(m.two.migrate_from_embedded().chunk(4).await) })
-        })
-        .prepare(all_embedded),
-        Operation::<Shop>::new(
-            Steps,
-            "SubsetRepository::migrate_from_embedded",
-            "with a list of invalid parents and a filter",
-            |m| {
-                Box::pin(async move {
-                    let migration = m.two.migrate_from_embedded().chunk(4).skip_invalid(&m.skipped);
-                    text(migration.filter(doc! { "_id": { "$gt": 0 } }).await)
-                })
-            },
-        )
-        .prepare(all_embedded),
-        Operation::<Shop>::new(
-            Reads,
-            "SubsetRepository::migrate_from_embedded + MigrateFromEmbedded::find_invalid",
-            "",
-            |m| Box::pin(async move { text(m.two.migrate_from_embedded().find_invalid(None).await.map(drop)) }),
-        )
-        .prepare(all_embedded),
-        Operation::<Shop>::new(
-            Reads,
-            "SubsetRepository::migrate_existing + MigrateExisting::plan",
-            "",
-            |m| Box::pin(async move { text(m.two.migrate_existing().plan().await.map(drop)) }),
-        )
-        .prepare(no_subsets),
-        Operation::<Shop>::new(
-            Reads,
-            "SubsetRepository::migrate_layout_from + MigrateLayoutFrom::plan",
-            "",
-            |m| Box::pin(async move { text(m.two.migrate_layout_from(&m.three).plan().await.map(drop)) }),
-        )
-        .prepare(subsets_of_three),
-        Operation::<Shop>::new(
-            Reads,
-            "SubsetRepository::migrate_from_embedded + MigrateFromEmbedded::plan",
-            "",
-            |m| Box::pin(async move { text(m.two.migrate_from_embedded().plan().await.map(drop)) }),
-        )
-        .prepare(all_embedded),
-    ]
-}
-
-fn follows() -> Vec<Operation<Shop>> {
-    fn follow(m: &Shop) -> LocalBoxFuture<'_, Result<String, mongo_patterns::Error>> {
-        Box::pin(async move {
-            let follow = m.two.follow(FOLLOWER).enable_pre_images().run_until_current();
-            // The number of commands depends on timing.
-            text(follow.max_retry_time(std::time::Duration::from_secs(2)).await.map(drop))
-        })
-    }
-    fn no_subsets(m: &Shop) -> LocalBoxFuture<'_, ()> {
-        Box::pin(plant(&m.products, &m.reviews))
-    }
-    fn behind(m: &Shop) -> LocalBoxFuture<'_, ()> {
-        Box::pin(async move {
-            plant(&m.products, &m.reviews).await;
-            m.two.rebuild_all().await.unwrap();
-            let follow = m.two.follow(FOLLOWER).enable_pre_images().run_until_current();
-            // An older server cannot, and the call itself must report it.
-            if follow.await.is_ok() {
-                m.reviews
-                    .delete_one(doc! { "product_id": 1, "review_id": 3 })
-                    .await
-                    .unwrap();
-                let later = doc! { "$set": { "published_date": day(30) } };
-                m.reviews
-                    .update_one(doc! { "product_id": 2, "review_id": 0 }, later)
-                    .await
-                    .unwrap();
-            }
-        })
-    }
-    vec![
-        Operation::<Shop>::new(Steps, "SubsetRepository::follow", "for the first time", follow).prepare(no_subsets),
-        Operation::<Shop>::new(Steps, "SubsetRepository::follow", "two changes behind", follow).prepare(behind),
-    ]
 }

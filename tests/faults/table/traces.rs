@@ -15,9 +15,8 @@ const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/faults/table/traces.txt
 pub(super) struct Traces(BTreeMap<String, Vec<String>>);
 
 impl Traces {
-    /// Adds the commands of an operation of the model `M`.
-    pub(super) fn add<M>(&mut self, operation: &str, sent: &[RecordedCommand]) {
-        let (_, model) = std::any::type_name::<M>().rsplit_once("table::").unwrap();
+    /// Adds the commands of an operation.
+    pub(super) fn add(&mut self, model: &str, operation: &str, sent: &[RecordedCommand]) {
         self.0.insert(format!("{model} {operation}"), lines(sent));
     }
 

@@ -6,7 +6,7 @@ use mongodb::Collection;
 use mongodb::bson::Document;
 
 use super::operation::Promise::{Atomic, Reads, Steps};
-use super::operation::{Model, Of, Operation, Operations, indexes, retry_policy, text};
+use super::operation::{Call, Model, Of, Operations, calls, indexes, retry_policy};
 use support::archive::sales::old;
 use support::archive::users::{MONTH, entry, user};
 use support::common::all;
@@ -63,50 +63,24 @@ impl Model for Users {
         facts.extend(all(&self.current).await.iter().map(|user| fact(user, &self.current)));
         Some(facts)
     }
-
-    async fn damage(&self) -> Vec<String> {
-        Vec::new()
-    }
-
-    async fn found(&self) -> Vec<String> {
-        Vec::new()
-    }
-
-    async fn repair(&self) {}
 }
 
 impl Operations for Users {
-    fn operations() -> Vec<Operation<Self>> {
-        vec![
-            Operation::<Self>::new(Atomic, "Trash::delete", "", |m| {
-                Box::pin(async move { text(m.trash.delete(2).by("ann").await.map(drop)) })
-            }),
-            Operation::<Self>::new(Atomic, "Trash::delete", "absent", |m| {
-                Box::pin(async move { text(m.trash.delete(70).await) })
-            }),
-            Operation::<Self>::new(Atomic, "Trash::restore", "", |m| {
-                Box::pin(async move { text(m.trash.restore(7).await.map(drop)) })
-            }),
-            Operation::<Self>::new(Steps, "Trash::empty_before", "", |m| {
-                Box::pin(async move { text(m.trash.empty_before(old(9)).chunk(2).await.map(drop)) })
-            }),
-            Operation::<Self>::new(Steps, "Trash::ensure_indexes", "", |m| {
-                Box::pin(async move { text(m.trash.ensure_indexes().await.map(drop)) })
-            })
-            .prepare(|m| Box::pin(async move { m.deleted.drop_indexes().await.unwrap() })),
-            Operation::<Self>::new(Reads, "Trash::list", "", |m| {
-                Box::pin(async move { text(m.trash.list().limit(3).await) })
-            }),
-            Operation::<Self>::new(Reads, "Trash::ensure_sharded", "plan", |m| {
-                Box::pin(async move { text(m.trash.ensure_sharded().plan().await.map(|plan| plan.len())) })
-            }),
-            Operation::<Self>::new(Reads, "Trash::verify_shard_keys", "", |m| {
-                Box::pin(async move { text(m.trash.verify_shard_keys().await) })
-            }),
-            Operation::<Self>::new(Reads, "Trash::empty_before + EmptyBefore::plan", "", |m| {
-                Box::pin(async move { text(m.trash.empty_before(old(9)).plan().await.map(drop)) })
-            }),
-        ]
+    fn operations() -> Vec<Call<Self>> {
+        calls! { Self;
+            Atomic, "Trash::delete", "", |m| m.trash.delete(2).by("ann").await.map(drop);
+            Atomic, "Trash::delete", "absent", |m| m.trash.delete(70).await;
+            Atomic, "Trash::restore", "", |m| m.trash.restore(7).await.map(drop);
+            Steps, "Trash::empty_before", "", |m| m.trash.empty_before(old(9)).chunk(2).await.map(drop);
+            Steps, "Trash::ensure_indexes", "", |m|
+                m.trash.ensure_indexes().await.map(drop)
+                => prepare(|m| m.deleted.drop_indexes().await.unwrap());
+            Reads, "Trash::list", "", |m| m.trash.list().limit(3).await;
+            Reads, "Trash::ensure_sharded", "plan", |m| m.trash.ensure_sharded().plan().await.map(|plan| plan.len());
+            Reads, "Trash::verify_shard_keys", "", |m| m.trash.verify_shard_keys().await;
+            Reads, "Trash::empty_before + EmptyBefore::plan", "", |m|
+                m.trash.empty_before(old(9)).plan().await.map(drop);
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! Runs the table: the operations of all patterns, by several threads.
 
 use std::panic::{AssertUnwindSafe, resume_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use futures::FutureExt;
@@ -10,15 +11,12 @@ use mongo_patterns_testkit as testkit;
 use super::case::{Case, Undisturbed};
 use super::dropped::Moment;
 use super::fault::{FAULTS, Fault};
-use super::operation::{Model, Operation, Operations, Promise};
+use super::operation::{Operations, Promise, Suite};
 use super::report::Report;
 use super::{hostile, read_only};
 
 /// A fault blocks its thread, so each has a runtime of its own. Most of the time the threads wait for the driver.
 const WORKERS: usize = 6;
-
-/// The operations of a model. A worker runs each `WORKERS`th of them.
-type Suite = fn(usize, &Form, &Mutex<Report>);
 
 /// What happens to each command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,44 +43,43 @@ pub(super) enum Extent {
 
 #[derive(Default)]
 pub(super) struct Table {
-    suites: Vec<Suite>,
-    read_only: Vec<read_only::Suite>,
-    hostile: Vec<hostile::Suite>,
+    pub(super) suites: Vec<Suite>,
 }
 
 impl Table {
     pub(super) fn add<M: Operations>(&mut self) {
-        self.suites.push(suite::<M>);
-        self.read_only.push(read_only::suite::<M>);
-        self.hostile.push(hostile::suite::<M>);
+        self.suites.push(Suite::of::<M>());
     }
 
     /// Runs each operation by a user who may only read.
     pub(super) fn run_read_only(&self) {
-        read_only::run(&self.read_only, WORKERS);
+        read_only::run(&self.suites, WORKERS);
     }
 
     /// Runs each operation on documents that another program has changed.
     pub(super) fn run_hostile(&self, extent: Extent) {
         let (of, rounds) = if extent == Extent::Sample { (3, 1) } else { (1, 20) };
-        hostile::run(&self.hostile, WORKERS, of, rounds);
+        hostile::run(&self.suites, WORKERS, of, rounds);
     }
 
-    pub(super) fn run(self, work: Work, extent: Extent) {
-        let form = Arc::new(Form::of_environment(work, extent));
-        let report = Arc::new(Mutex::new(Report::default()));
-        let suites = Arc::new(self.suites);
+    pub(super) fn run(&self, work: Work, extent: Extent) {
+        let form = Form::of_environment(work, extent);
+        let report = Mutex::new(Report::default());
         let started = Instant::now();
-        let workers: Vec<_> = (0..WORKERS)
-            .map(|worker| {
-                let (form, report, suites) = (Arc::clone(&form), Arc::clone(&report), Arc::clone(&suites));
-                let work = move || suites.iter().for_each(|suite| suite(worker, &form, &report));
-                let thread = std::thread::Builder::new().name("fault_table".to_owned());
-                thread.spawn(work).unwrap()
-            })
-            .collect();
-        let ended: Vec<_> = workers.into_iter().map(std::thread::JoinHandle::join).collect();
-        let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
+        let work_on = |worker: usize| {
+            for suite in &self.suites {
+                run_suite(suite, worker, &form, &report);
+            }
+        };
+        let ended: Vec<_> = thread::scope(|scope| {
+            let start = |worker| {
+                let thread = thread::Builder::new().name("fault_table".to_owned());
+                thread.spawn_scoped(scope, move || work_on(worker)).unwrap()
+            };
+            let workers: Vec<_> = (0..WORKERS).map(start).collect();
+            workers.into_iter().map(thread::ScopedJoinHandle::join).collect()
+        });
+        let report = &mut *lock(&report);
         println!(
             "{} cases, {} drops, {} while the documents are held, in {:.0?}",
             report.cases(),
@@ -181,25 +178,30 @@ impl Form {
     }
 }
 
-fn suite<M: Operations>(worker: usize, form: &Form, report: &Mutex<Report>) {
-    let operations = M::operations().into_iter().enumerate();
-    let mine = operations.filter(|(number, operation)| {
-        let is_asked = form.only.as_ref();
-        let name = format!("{} {}", M::PATTERN, operation.name());
-        number % WORKERS == worker && is_asked.is_none_or(|only| name.contains(only))
-    });
-    let mine: Vec<(usize, Operation<M>)> = mine.collect();
+fn lock(report: &Mutex<Report>) -> MutexGuard<'_, Report> {
+    report.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs each `WORKERS`th of the operations.
+fn run_suite(suite: &Suite, worker: usize, form: &Form, report: &Mutex<Report>) {
+    let mine = (worker..suite.operations.len()).step_by(WORKERS);
+    let is_asked = |number: &usize| {
+        let name = suite.name(&suite.operations[*number]);
+        form.only.as_ref().is_none_or(|only| name.contains(only))
+    };
+    let mine: Vec<usize> = mine.filter(is_asked).collect();
     if mine.is_empty() {
         return;
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.unwrap().block_on(testkit::run(async |db| {
         // Different models begin with different faults.
-        let mut turn = M::PATTERN.len() + M::COLLECTIONS.len();
-        for (number, operation) in &mine {
+        let mut turn = suite.pattern.len() + suite.collections.len();
+        for number in mine {
             turn += number;
             let started = Instant::now();
-            let case = Case { db, operation };
+            let case = Case::new(db, suite, number);
+            let operation = case.operation;
             let mut undisturbed = case.undisturbed().await;
             for _ in 0..3 {
                 if undisturbed.is_disturbed() {
@@ -210,10 +212,10 @@ fn suite<M: Operations>(worker: usize, form: &Form, report: &Mutex<Report>) {
                 Work::Faults => (true, false),
                 Work::Drops => (false, true),
                 Work::Both => {
-                    let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
-                    report.routes().add(M::PATTERN, &operation.name(), &undisturbed.sent);
+                    let mut report = lock(report);
+                    report.routes().add(suite.pattern, &operation.name(), &undisturbed.sent);
                     if operation.has_order {
-                        report.traces().add::<M>(&operation.name(), &undisturbed.sent);
+                        report.traces().add(suite.model, &operation.name(), &undisturbed.sent);
                     }
                     let writes = operation.promise != Promise::Reads;
                     let is_even = (number / WORKERS + worker).is_multiple_of(2);
@@ -227,65 +229,49 @@ fn suite<M: Operations>(worker: usize, form: &Form, report: &Mutex<Report>) {
                 every_drop(&case, &undisturbed, form, turn, report).await;
             }
             turn += undisturbed.commands.len();
-            println!("{} {}: {:.0?}", M::PATTERN, operation.name(), started.elapsed());
+            println!("{}: {:.0?}", suite.name(operation), started.elapsed());
         }
     }));
 }
 
-async fn every_fault<M: Model>(
-    case: &Case<'_, M>,
-    undisturbed: &Undisturbed,
-    form: &Form,
-    turn: usize,
-    report: &Mutex<Report>,
-) {
-    let operation = case.operation;
+/// Runs a case. A failed one does not prevent the others.
+async fn ended<T>(case: impl Future<Output = T>, name: impl Fn() -> String, report: &Mutex<Report>) -> Option<T> {
+    let ended = AssertUnwindSafe(case).catch_unwind().await;
+    if ended.is_err() {
+        lock(report).fail(name());
+    }
+    ended.ok()
+}
+
+async fn every_fault(case: &Case<'_>, undisturbed: &Undisturbed, form: &Form, turn: usize, report: &Mutex<Report>) {
+    let operation = case.operation.name();
     let commands = undisturbed.commands.len();
     for command in 0..commands {
         for fault in form.faults(command, commands, turn) {
-            // A failed case does not prevent the others.
-            let ended = AssertUnwindSafe(case.run(undisturbed, command, fault))
-                .catch_unwind()
-                .await;
-            let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
-            match ended {
-                Ok(ended) => report.add(M::PATTERN, &operation.name(), &undisturbed.commands, fault, &ended),
-                Err(_) => report.fail(format!("{}, command {command}, {fault:?}", operation.name())),
+            let name = || format!("{operation}, command {command}, {fault:?}");
+            if let Some(ended) = ended(case.run(undisturbed, command, fault), name, report).await {
+                lock(report).add(case.suite.pattern, &operation, &undisturbed.commands, fault, &ended);
             }
         }
     }
 }
 
-async fn every_drop<M: Model>(
-    case: &Case<'_, M>,
-    undisturbed: &Undisturbed,
-    form: &Form,
-    turn: usize,
-    report: &Mutex<Report>,
-) {
-    let operation = case.operation;
-    let commands = undisturbed.commands.len();
-    for moment in form.moments(commands, turn) {
-        let dropped = AssertUnwindSafe(case.drop_at(undisturbed, moment));
-        let dropped = dropped.catch_unwind().await;
-        let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
-        match dropped {
-            Ok(is_dropped) => report.add_drop(is_dropped),
-            Err(_) => report.fail(format!("{}, dropped at {moment:?}", operation.name())),
+async fn every_drop(case: &Case<'_>, undisturbed: &Undisturbed, form: &Form, turn: usize, report: &Mutex<Report>) {
+    let operation = case.operation.name();
+    for moment in form.moments(undisturbed.commands.len(), turn) {
+        let name = || format!("{operation}, dropped at {moment:?}");
+        if let Some(is_dropped) = ended(case.drop_at(undisturbed, moment), name, report).await {
+            lock(report).add_drop(is_dropped);
         }
     }
     // A read does not wait for the holder.
-    let times = match operation.promise {
-        Promise::Reads => Vec::new(),
-        _ => form.times_while_held(),
-    };
-    for time in times {
-        let dropped = AssertUnwindSafe(case.drop_while_held(undisturbed, time));
-        let dropped = dropped.catch_unwind().await;
-        let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
-        match dropped {
-            Ok(is_dropped) => report.add_held_drop(is_dropped),
-            Err(_) => report.fail(format!("{}, dropped after {time:?} while it is held", operation.name())),
+    if case.operation.promise == Promise::Reads {
+        return;
+    }
+    for time in form.times_while_held() {
+        let name = || format!("{operation}, dropped after {time:?} while it is held");
+        if let Some(is_dropped) = ended(case.drop_while_held(undisturbed, time), name, report).await {
+            lock(report).add_held_drop(is_dropped);
         }
     }
 }
