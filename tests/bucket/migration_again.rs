@@ -277,8 +277,8 @@ async fn a_process_that_is_killed_in_a_chunk() {
         let keys: Vec<Bson> = (0..200).map(Bson::Int32).collect();
         let documents = documents(&keys, 40);
         fill(db, &documents).await;
-        let mut migrating = Command::new(env!("CARGO_BIN_EXE_move-in-chunks"))
-            .args([db.server().uri(), db.database().name(), "1000000"])
+        let mut migrating = Command::new(env!("CARGO_BIN_EXE_process"))
+            .args(["move-in-chunks", db.server().uri(), db.database().name(), "1000000"])
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .spawn()

@@ -11,7 +11,7 @@ use crate::lanes::{end_transactions_of_ended, ending_app_name};
 /// function before each line. A transaction that it has left open is ended, as the server does after 60 seconds.
 pub async fn kill_after(
     lines: usize,
-    program: &str,
+    [program, process]: [&str; 2],
     name: &str,
     db: &TestDatabase,
     before_each: impl Fn() + Send + 'static,
@@ -20,7 +20,7 @@ pub async fn kill_after(
     let separator = if uri.contains('?') { '&' } else { '?' };
     let uri = format!("{uri}{separator}appName={}", ending_app_name(db.database().name()));
     let mut child = Command::new(program)
-        .args([uri.as_str(), db.database().name(), name])
+        .args([process, uri.as_str(), db.database().name(), name])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();

@@ -4,7 +4,9 @@
 mod archive_in_files;
 mod arguments;
 mod drop_calls;
+mod follow;
 mod hold_server;
+mod move_in_chunks;
 mod run_migrations;
 mod write_contacts;
 
@@ -14,7 +16,11 @@ fn main() -> Result<()> {
     match arguments::argument()?.as_str() {
         "archive-in-files" => archive_in_files::main(),
         "drop-calls" => drop_calls::main(),
+        "follow-orders" => follow::orders(),
+        "follow-policies" => follow::policies(),
+        "follow-reviews" => follow::reviews(),
         "hold-server" => hold_server::main(),
+        "move-in-chunks" => move_in_chunks::main(),
         "run-migrations" => run_migrations::main(),
         "run-service" => run_service(),
         "write-contacts" => write_contacts::main(),

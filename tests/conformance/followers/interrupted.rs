@@ -189,7 +189,8 @@ async fn killed_processes_are_resumed() {
                     paces[0].add(4);
                     paces[1].add(20);
                 };
-                kill_after(lines, follower.program, NAME, db, allow).await;
+                let process = [env!("CARGO_BIN_EXE_process"), follower.program];
+                kill_after(lines, process, NAME, db, allow).await;
             }
             paces.iter().for_each(Pace::end);
         };

@@ -17,7 +17,7 @@ pub(super) const NAME: &str = "conformance";
 /// The follower of a pattern.
 pub(super) struct Follows {
     pub(super) name: &'static str,
-    /// A program of the tests that follows until it is killed.
+    /// A process of the tests that follows until it is killed.
     pub(super) program: &'static str,
     /// The collections that it watches.
     pub(super) watched: &'static [&'static str],

@@ -22,7 +22,7 @@ fn products(database: &Database) -> Products {
 /// Reviews that other programs write.
 pub(super) const REVIEWS: Follows = follower! {
     name: "subset",
-    program: env!("CARGO_BIN_EXE_follow-reviews"),
+    program: "follow-reviews",
     watched: &["review"],
     fill: |db| drop(followed(db, PARENTS).await),
     repository: |database| Box::new(products(database)),
@@ -51,7 +51,7 @@ fn policies_in(database: &Database) -> history::Policies {
 /// Policies that other programs write.
 pub(super) const POLICIES: Follows = follower! {
     name: "history",
-    program: env!("CARGO_BIN_EXE_follow-policies"),
+    program: "follow-policies",
     watched: &["currentPolicies"],
     fill: |db| {
         let policies = policies(db).await;
@@ -105,7 +105,7 @@ fn orders(database: &Database) -> reference::Orders {
 /// Sources and documents that other programs write.
 pub(super) const ORDERS: Follows = follower! {
     name: "reference",
-    program: env!("CARGO_BIN_EXE_follow-orders"),
+    program: "follow-orders",
     watched: &COLLECTIONS,
     fill: |db| {
         ready(db, all_kinds_in(db.database())).await;

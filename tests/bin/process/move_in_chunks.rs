@@ -1,20 +1,17 @@
-//! A process that migrates `flat` to `trades` in the database in its arguments, for the tests that kill one. It prints
-//! a line after each chunk, and then waits for a line.
+//! Migrates `flat` to `trades`. It prints a line after each chunk, and then waits for a line. Its arguments are the connection
+//! string, the database, and how many items a chunk has.
 
 use std::io::{BufRead, stdin};
 
+use anyhow::Result;
 use mongo_patterns::bucket::BucketRepository;
 use mongodb::Client;
 use mongodb::bson::Document;
 
+use super::arguments::argument;
+
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut arguments = std::env::args().skip(1);
-    let mut argument = || {
-        arguments
-            .next()
-            .ok_or("arguments: connection string, database, items a chunk")
-    };
+pub(super) async fn main() -> Result<()> {
     let (uri, database, chunk_items) = (argument()?, argument()?, argument()?.parse()?);
     let database = Client::with_uri_str(uri).await?.database(&database);
     let trades = BucketRepository::<u32, Document>::builder(database.collection::<Document>("trades"))
