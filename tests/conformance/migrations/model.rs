@@ -12,7 +12,7 @@ use mongodb::bson::{Bson, Document, RawDocumentBuf, doc, serialize_to_document};
 
 use support::common::{contents, drop_all};
 
-/// Returns what is stored elsewhere than in the database.
+/// Returns the documents outside of the database.
 type Elsewhere = for<'a> fn(&'a TestDatabase) -> LocalBoxFuture<'a, Vec<String>>;
 
 /// One migration of a pattern, and the documents that it migrates.

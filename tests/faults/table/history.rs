@@ -8,7 +8,9 @@ use mongodb::Collection;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use super::operation::Promise::{Atomic, PrefixOnce, Reads, Steps};
-use super::operation::{Call, Model, Of, Operations, calls, documents, indexes, number_of, retry_policy, serialized};
+use super::operation::{
+    Call, EXISTS, Model, Of, Operations, calls, documents, indexes, number_of, retry_policy, serialized,
+};
 use support::history::{Policies, builder, number, policy, policy_by_id, push};
 
 /// The current policies and their revisions, of which the id is a field or the `_id`.
@@ -187,7 +189,6 @@ fn without_copy(m: &Office) -> LocalBoxFuture<'_, ()> {
 
 /// The errors by which a retry reports that the first call took effect.
 const CHANGED: &[ErrorKind] = &[ErrorKind::RevisionMismatch];
-const EXISTS: &[ErrorKind] = &[ErrorKind::AlreadyExists];
 
 /// A repeated deletion finds nothing, and aborts its transaction: that is no retry of a transaction.
 fn found(deleted: Deleted) -> Result<String, Error> {

@@ -8,7 +8,7 @@ use mongodb::bson::{DateTime, Document, doc};
 
 use super::operation::Promise::{Atomic, PrefixOnce, Reads, Steps};
 use super::operation::{
-    Call, Model, Of, Operations, calls, indexes, number_of, retry_policy, serialized, session_calls,
+    Call, EXISTS, Model, Of, Operations, calls, indexes, number_of, retry_policy, serialized, session_calls,
 };
 use super::sessions::IN;
 use support::common::all;
@@ -122,7 +122,6 @@ impl Operations for Shop {
 
 /// The errors by which a retry reports that the first call took effect.
 const CHANGED: &[ErrorKind] = &[ErrorKind::RevisionMismatch];
-const EXISTS: &[ErrorKind] = &[ErrorKind::AlreadyExists];
 
 /// A repeated end finds nothing: that is no retry of a transaction.
 fn found(ended: Ended) -> Result<String, Error> {

@@ -48,6 +48,7 @@ mod shard_keys;
 mod subset;
 mod subset_kinds;
 mod subset_migrations;
+mod subset_several;
 mod traces;
 mod trash;
 mod workers;

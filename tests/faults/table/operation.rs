@@ -178,6 +178,9 @@ pub(super) enum Promise {
     Steps,
 }
 
+/// The error of a retry of an insert that took effect.
+pub(super) const EXISTS: &[ErrorKind] = &[ErrorKind::AlreadyExists];
+
 /// One call with its arguments, as the checks see it.
 pub(super) struct Operation {
     /// The type and the function, such as `BucketRepository::append`. Several functions of one call are separated by `

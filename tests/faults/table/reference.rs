@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use futures::TryStreamExt;
 use futures::future::LocalBoxFuture;
+use mongo_patterns::Repository;
 use mongo_patterns::reference::{Finding, OnReferences, Problem, Reference, Repaired};
-use mongo_patterns::{ErrorKind, Repository};
 use mongodb::Collection;
 use mongodb::bson::{Document, doc};
 
 use super::operation::Promise::{Atomic, Reads, Steps};
-use super::operation::{Call, Model, Of, UNREAD, calls, documents, indexes, number_of, retry_policy};
+use super::operation::{Call, EXISTS, Model, Of, UNREAD, calls, documents, indexes, number_of, retry_policy};
 use support::reference::{Orders, builder, customer, number, order, rename};
 
 /// Orders 1 and 2 refer to source 1, order 2 also has the products 1 and 2, and order 3 refers to nothing. Source 4 is not
@@ -208,8 +208,6 @@ pub(super) fn operations() -> Vec<Call<Sales>> {
             m.orders.repair().stream().try_collect::<Vec<_>>().await.map(drop) => prepare(stale);
     }
 }
-
-const EXISTS: &[ErrorKind] = &[ErrorKind::AlreadyExists];
 
 /// Leaves source 1 as a process does that died between its update and the sweep.
 fn stale(m: &Sales) -> LocalBoxFuture<'_, ()> {

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use futures::TryStreamExt;
 use futures::future::LocalBoxFuture;
+use mongo_patterns::Repository;
 use mongo_patterns::reference::{Finding, Problem};
-use mongo_patterns::{ErrorKind, Repository};
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::operation::Promise::{Atomic, Steps};
-use super::operation::{Call, Model, Of, Operations, UNREAD, calls, documents, retry_policy};
+use super::operation::{Call, EXISTS, Model, Of, Operations, UNREAD, calls, documents, retry_policy};
 use support::reference::{Orders, number};
 
 /// Posts 1 and 2 are by person 1, and post 3 has no author.
@@ -121,7 +121,6 @@ impl Model for Posts {
 
 impl Operations for Posts {
     fn operations() -> Vec<Call<Self>> {
-        const EXISTS: &[ErrorKind] = &[ErrorKind::AlreadyExists];
         calls! { Self;
             Atomic, "ReferenceRepository::insert", "by the source key", |m|
                 m.posts.insert(&doc! { "_id": 5, "author": "ann" }).await => retry_errors(EXISTS);

@@ -9,7 +9,7 @@ use mongodb::bson::{DateTime, doc};
 use mongodb::{Client, ClientSession};
 
 use super::operation::Promise::{Atomic, PrefixOnce, Reads};
-use super::operation::{Call, session_calls, text};
+use super::operation::{Call, EXISTS, session_calls, text};
 use super::{bucket, embedded, history, outlier, reference, subset};
 use support::bucket::trades_of;
 use support::common::{SECOND, Trade, at, spread};
@@ -106,9 +106,9 @@ pub(super) fn of_subsets() -> Vec<Call<subset::Shop>> {
     type M = subset::Shop;
     session_calls! { M, products;
         Atomic, "SubsetRepository::insert", IN, |m, s|
-            m.newest.insert(&review_of(1, 20, 20)).session(s).await => retry_errors(subset::EXISTS);
+            m.newest.insert(&review_of(1, 20, 20)).session(s).await => retry_errors(EXISTS);
         Atomic, "SubsetRepository::insert_many", IN, |m, s|
-            m.newest.insert_many(&subset::two()).session(s).await => retry_errors(subset::EXISTS);
+            m.newest.insert_many(&subset::two()).session(s).await => retry_errors(EXISTS);
         Atomic, "SubsetRepository::update", IN, |m, s|
             m.newest.update(1, 0, doc! { "$set": { "published_date": day(30) } }).session(s).await;
         Atomic, "SubsetRepository::replace", IN, |m, s| m.newest.replace(&review_of(1, 0, 30)).session(s).await;

@@ -2,13 +2,13 @@
 
 use futures::TryStreamExt;
 use mongo_patterns::subset::{Finding, Problem};
-use mongo_patterns::{Error, ErrorKind, Repository};
+use mongo_patterns::{Error, Repository};
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::operation::Promise::{Atomic, Reads, Steps};
-use super::operation::{Call, Model, Of, calls, documents, indexes, retry_policy, serialized};
-use super::subset_kinds::{self, are_figures_correct, has_figures, has_oldest, is_oldest_correct};
+use super::operation::{Call, EXISTS, Model, Of, calls, documents, indexes, retry_policy, serialized};
+use super::subset_several::{self, are_figures_correct, has_figures, has_oldest, is_oldest_correct};
 use support::subset::{Products, Review, builder_of, day, newest, review_of, truth};
 
 const SIZE: usize = 2;
@@ -141,8 +141,8 @@ impl Model for Shop {
             products: of.collection("product"),
             reviews: of.collection("review"),
             newest: builder().build().unwrap(),
-            computed: subset_kinds::computed(builder()),
-            several: subset_kinds::several(builder()),
+            computed: subset_several::computed(builder()),
+            several: subset_several::several(builder()),
         }
     }
 
@@ -241,7 +241,6 @@ const UPDATE: &str = "SubsetRepository::update";
 const REPLACE: &str = "SubsetRepository::replace";
 const DELETE: &str = "SubsetRepository::delete";
 const DELETE_PARENT: &str = "SubsetRepository::delete_parent";
-pub(super) const EXISTS: &[ErrorKind] = &[ErrorKind::AlreadyExists];
 
 /// Returns a new review for each product, which belongs to its subset.
 pub(super) fn two() -> [Review; 2] {
