@@ -56,6 +56,11 @@ impl Model for Migrations {
         }
         facts
     }
+
+    /// The repository refuses to read without its indexes.
+    async fn read(&self) -> Option<Vec<String>> {
+        None
+    }
 }
 
 impl Operations for Migrations {

@@ -234,6 +234,11 @@ impl Model for Migrations {
         facts.extend(indexes(&self.0.stored).await);
         facts
     }
+
+    /// The repository refuses to read without its indexes.
+    async fn read(&self) -> Option<Vec<String>> {
+        None
+    }
 }
 
 impl Operations for Migrations {

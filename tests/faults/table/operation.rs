@@ -27,9 +27,7 @@ pub(super) trait Model: Sized + 'static {
     /// a batch stores it.
     async fn facts(&self) -> Vec<String>;
     /// Reads the same by the repository; `None` if it refuses to because of damage, or between the steps of a migration.
-    async fn read(&self) -> Option<Vec<String>> {
-        None
-    }
+    async fn read(&self) -> Option<Vec<String>>;
     /// Reads the damage, without the repository.
     async fn damage(&self) -> Vec<String> {
         Vec::new()
