@@ -42,6 +42,10 @@ macro_rules! model {
             }
 
             /// Readers find items of both versions until then.
+            async fn read(&self) -> Option<Vec<String>> {
+                None
+            }
+
             /// A subset is stale until it is refreshed.
             async fn found(&self) -> Vec<String> {
                 let found = $build(&self.database)
