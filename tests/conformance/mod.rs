@@ -1,4 +1,5 @@
-//! What all patterns promise in the same words, tested once. A pattern joins by an `impl` of the trait of each part.
+//! What all patterns promise in the same words, tested once. A pattern joins each part by the description or the
+//! trait in its `model.rs`.
 
 mod catalog;
 mod catalog_keys;
