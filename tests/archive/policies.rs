@@ -1,6 +1,7 @@
 //! Histories that move with their revisions.
 
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
 use futures::TryStreamExt;
 use futures::future::try_join_all;
@@ -11,7 +12,7 @@ use mongodb::Database;
 use mongodb::bson::{DateTime, Document, doc};
 
 use super::books::problems;
-use super::sales::beside_writers;
+use super::sales::{beside_blocked, beside_writers};
 use support::archive::sales::{AGE, new};
 use support::common::all;
 use support::history::{Policies, builder, policy, policy_by_id, push};
@@ -101,6 +102,28 @@ async fn a_history_moves_there_and_back() {
         })
         .await;
     }
+}
+
+/// An update after the chunk has read the revisions stores another one.
+#[tokio::test]
+#[ignore = "slow: cargo xtask ci"]
+async fn an_update_between_the_read_and_the_deletion_is_archived() {
+    testkit::run(async |db| {
+        let (policies, archive) = office(db, "policyId", false).await;
+        policies[0].insert(&policy(1)).await.unwrap();
+        let plain = db.plain_client().database(db.database().name());
+        let other = builder(&plain).build().unwrap();
+        other.update(1, push("car")).await.unwrap();
+        let deletes = ("delete", Duration::from_millis(500));
+        let update = other.update(1, push("watch")).into_future();
+        let (moved, updated) = beside_blocked(db, deletes, archive.run().before(later()), update).await;
+        updated.unwrap();
+        let moved = moved.unwrap();
+        assert_eq!((moved.documents, moved.related), (1, 3));
+        assert_eq!(policies[1].get(1).await.unwrap().unwrap().revision, 3);
+        assert_sound(&policies, &archive).await;
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -32,9 +32,10 @@ async fn one_second_has_room_for_any_number_of_buckets() {
             let expected: Vec<i64> = (first..first + 10).collect();
             assert_eq!(numbers(&items), expected, "in the order of arrival");
         }
+        trades.append(&123, &same_second(60)).await.unwrap();
         // Another program deletes the open bucket.
         plain(db).delete_many(doc! {}).await.unwrap();
-        trades.append(&123, &same_second(60)).await.unwrap();
+        trades.append(&123, &same_second(61)).await.unwrap();
         assert_eq!(trades.counts(&123).await.unwrap().items, 1);
     })
     .await;

@@ -187,6 +187,17 @@ async fn a_connection_that_stays_broken_leaves_the_outcome_unknown() {
         assert!(error.is_outcome_unknown() && !error.is_transient());
         assert_eq!(db.recorder().names(), ["update"]);
         assert_eq!(trades.counts(&123).await.unwrap().items, 2);
+
+        // Broken once, the driver sends it again: also after a step-down.
+        let once = || FailPoint::on(&["update"]).times(1);
+        let stepdown = once().error_code(10107).error_labels(&["RetryableWriteError"]);
+        for (n, fault) in (2..).zip([once().close_connection(), stepdown]) {
+            let fault = fault.enable(db).await;
+            trades.append(&123, &spread(n)).await.unwrap();
+            fault.disable().await;
+        }
+        let page = trades.page(&123, 1).await.unwrap().unwrap();
+        assert_eq!(numbers(&page.items), [0, 1, 2, 3]);
     })
     .await;
 }

@@ -6,7 +6,7 @@ use futures::FutureExt;
 use futures::future::join_all;
 use mongo_patterns::bucket::{Appended, BucketRepository};
 use mongo_patterns::{Error, ErrorKind, Result};
-use mongo_patterns_testkit as testkit;
+use mongo_patterns_testkit::{self as testkit, FailPoint};
 use mongodb::IndexModel;
 use mongodb::bson::{Document, doc};
 use mongodb::options::IndexOptions;
@@ -174,6 +174,13 @@ async fn an_error_of_the_server_reaches_every_caller_at_once() {
         }
         assert!(db.recorder().round_trips() <= 8, "{:?}", db.recorder().names());
         trades.ensure_indexes().await.unwrap();
+
+        let fault = FailPoint::on(&["findAndModify", "update"]).close_connection();
+        let fault = fault.enable(db).await;
+        for result in append_all(&trades, &trades_of(0..50)).await {
+            assert!(result.unwrap_err().is_outcome_unknown());
+        }
+        fault.disable().await;
         for result in append_all(&trades, &trades_of(0..50)).await {
             result.unwrap();
         }

@@ -1,8 +1,10 @@
 //! Single items: found, changed and removed by their ids.
 
+use std::time::Duration;
+
 use mongo_patterns::ErrorKind;
 use mongo_patterns::bucket::BucketRepositoryBuilder;
-use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
 use support::bucket::*;
@@ -125,6 +127,81 @@ async fn an_open_bucket_in_the_middle_is_filled_by_a_later_removal() {
         assert_eq!(pages(&trades).await, [vec![0, 1, 2], vec![3, 4, 5], vec![6, 7, 9]]);
         assert!(trades.remove_item(&123, 9).await.unwrap().found);
         assert_eq!(pages(&trades).await, [vec![0, 1, 2], vec![3, 4, 5], vec![6, 7]]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_removal_that_fails_at_any_command_is_complete_or_has_no_effect() {
+    testkit::run(async |db| {
+        for command in ["find", "delete", "insert", "commitTransaction"] {
+            for (code, labels) in [(96, &[][..]), (112, &["TransientTransactionError"][..])] {
+                plain(db).drop().await.unwrap();
+                let trades = filled(db, 3, 10).await;
+                let skip = u32::from(command == "find");
+                let fault = if skip > 0 {
+                    FailPoint::on(&[command]).skip(skip)
+                } else {
+                    FailPoint::on(&[command]).times(1)
+                };
+                // After a failed commit the server ends the transaction, after a minute.
+                if skip > 0 && code == 112 || command == "commitTransaction" && code == 96 {
+                    continue;
+                }
+                let fault = fault.error_code(code).error_labels(labels).enable(db).await;
+                let removed = trades.remove_item(&123, 4).await;
+                fault.disable().await;
+                let whole: Vec<i64> = (0..10).collect();
+                let without: Vec<i64> = (0..10).filter(|n| *n != 4).collect();
+                match removed {
+                    Ok(removed) => {
+                        assert!(removed.found && code == 112, "{command} {code}");
+                        assert_eq!(pages(&trades).await, chunks(&without, 3));
+                    }
+                    Err(error) => {
+                        assert_eq!(code, 96, "{command}: {error}");
+                        assert_eq!(pages(&trades).await, chunks(&whole, 3), "{command}");
+                        assert!(trades.remove_item(&123, 4).await.unwrap().found);
+                        assert_eq!(pages(&trades).await, chunks(&without, 3));
+                    }
+                }
+            }
+        }
+    })
+    .await;
+}
+
+/// As when the process is killed: nothing is sent after the running command.
+#[tokio::test]
+async fn a_removal_that_is_dropped_at_any_command_is_complete_or_has_no_effect() {
+    testkit::run(async |db| {
+        let mut dropped = 0;
+        for skip in 0.. {
+            plain(db).drop().await.unwrap();
+            let trades = filled(db, 3, 10).await;
+            db.recorder().clear();
+            let block = FailPoint::on(&[]).times(1).block(Duration::from_millis(30));
+            let fault = block.plan(db, skip);
+            let sent = db.recorder().sent(skip + 1);
+            let done = tokio::select! {
+                biased;
+                () = sent => false,
+                removed = trades.remove_item(&123, 4) => removed.unwrap().found,
+            };
+            dropped += u32::from(!done);
+            fault.end();
+            end_transactions(db).await;
+            let there = trades.item(&123, 4).await.unwrap().is_some();
+            let left: Vec<i64> = (0..10).filter(|n| *n != 4 || there).collect();
+            assert_eq!(pages(&trades).await, chunks(&left, 3), "after {skip} commands");
+            assert_eq!(trades.remove_item(&123, 4).await.unwrap().found, there);
+            let left: Vec<i64> = (0..10).filter(|n| *n != 4).collect();
+            assert_eq!(pages(&trades).await, chunks(&left, 3));
+            if done {
+                break;
+            }
+        }
+        assert!(dropped >= 5, "{dropped}");
     })
     .await;
 }

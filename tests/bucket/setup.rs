@@ -127,6 +127,7 @@ async fn indexes_are_created_once_by_many_tasks_and_never_dropped() {
         assert_eq!(trades.indexes()[0].indexes()[0].name, ours[0]);
 
         plain(db).drop().await.unwrap();
+        db.plain_collection::<Document>("mongo_patterns").drop().await.unwrap();
         let of_tasks = (0..16).map(|_| trades.ensure_indexes().into_future());
         for ensured in futures::future::join_all(of_tasks).await {
             ensured.unwrap();

@@ -1,4 +1,5 @@
-//! Commands whose reply is lost, and a check that fails after the write. The table of faults has each command of each call.
+//! Commands whose reply is lost, and a check that fails after the write. The long form of the table of faults has each
+//! command of each call.
 //!
 //! A client is killed between any two commands of a call: what was acknowledged is there, what is read is right, and what
 //! is left over is a flag at most, which verify names and repair clears.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::TryStreamExt;
 use mongo_patterns::outlier::{Problem, Repaired, Unrepaired};
-use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{Bson, Document};
 
 use support::common::all;
@@ -212,6 +212,40 @@ async fn a_book_that_is_deleted_during_a_migration_stays_deleted() {
         assert!(documents > 0);
         assert_eq!(all(&sales(db)).await, []);
         assert_eq!(all(&extra_sales(db)).await, []);
+    })
+    .await;
+}
+
+async fn plant_three(db: &TestDatabase) {
+    let main = vec![main_of(0, 0..17), flagged(1, 0..5), main_of(2, 0..3)];
+    let extras = vec![naive(1, "naive", 5..30), extra(2, 0, 3..5)];
+    plant(db, main, extras).await;
+}
+
+async fn check_three(db: &TestDatabase, books: &Books) {
+    for (id, number) in [(0, 17), (1, 30), (2, 5)] {
+        assert_eq!(stored(db, id).await, users(0..number), "{id}");
+    }
+    assert_eq!(problems(&findings(books).await), []);
+    assert_eq!(violations(db, 5, 10).await, Vec::<String>::new());
+}
+
+/// The commit was done, and its answer says that it is not certain. The driver asks again.
+#[tokio::test]
+async fn a_commit_of_unknown_outcome_is_done_once() {
+    testkit::run(async |db| {
+        let books: Books = managed(db, 5, 10).await;
+        for fault in [
+            FailPoint::on(&["commitTransaction"]).times(1).write_concern_error(91),
+            FailPoint::on(&["commitTransaction"]).times(2).close_connection(),
+            FailPoint::on(&["insert"]).times(1).close_connection(),
+        ] {
+            plant_three(db).await;
+            let fault = fault.enable(db).await;
+            assert_eq!(repair(&books).await.len(), 3);
+            fault.disable().await;
+            check_three(db, &books).await;
+        }
     })
     .await;
 }

@@ -122,6 +122,7 @@ async fn an_outlier_migration_stops_at_ctrl_c_and_resumes() {
         assert!(flagged < 300, "the migration was stopped, but all documents are done");
         ran(on(db).arg("outlier").args(settings).args(["migrate", "--json"]))
             .ends(0, json!({ "documents": 300 - flagged }));
+        ran(on(db).arg("outlier").args(settings).arg("verify")).ok();
     })
     .await;
 }

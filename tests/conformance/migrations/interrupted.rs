@@ -1,5 +1,6 @@
 //! A migration that fails or is dropped at one of its commands resumes to the same result. It fails and is dropped by turns, at
-//! every fourth command: both leave what the commands before have written. The table of faults has all commands.
+//! every fourth command: both leave what the commands before have written. The long form of the
+//! table of faults has all commands.
 
 use mongo_patterns_core::migration::MigrateOptions;
 use mongo_patterns_testkit::FailPoint;
@@ -85,11 +86,17 @@ async fn a_migration_that_fails_or_is_dropped_at_a_command_resumes() {
                 failed += usize::from(case.run(case.options()).await.is_err());
                 fault.end();
             } else {
+                // With several documents in flight.
+                let concurrency = None;
+                let several = MigrateOptions {
+                    concurrency,
+                    ..case.options()
+                };
                 let sent = db.recorder().sent(command + 1);
                 tokio::select! {
                     biased;
                     () = sent => {}
-                    _ = case.run(case.options()) => {}
+                    _ = case.run(several) => {}
                 }
                 dropped_commands(db).await;
             }

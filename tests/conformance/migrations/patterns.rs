@@ -13,7 +13,8 @@ use support::common::{Trade, builder as trades, spread};
 use support::embedded::migration::{addresses, index_reference};
 use support::embedded::{Patrons, stored as patrons_stored};
 use support::history::{builder as policies, by_id, by_id_migrate, intervals, migrate};
-use support::outlier::{again, sales, users};
+use support::outlier::damage::{extra, flagged, naive};
+use support::outlier::{again, extra_sales, sales, users};
 use support::plans::by_document;
 use support::reference::migrate::several;
 use support::reference::migrate_forms::{db_ref, invalid as invalid_forms, of_forms};
@@ -88,7 +89,12 @@ const OUTLIERS: Migrates = migration!(
     |db| {
         let of = |id: i32, number: usize| doc! { "_id": id, "customers_purchased": users(0..number) };
         let lists = (1..).zip([3, 6, 9, 30, 31]).map(|(id, number)| of(id, number));
-        sales(db).insert_many(lists).await.unwrap()
+        sales(db).insert_many(lists).await.unwrap();
+        // As the manual's recipe leaves them, and one that fits in its array again.
+        let flagged = [flagged(6, 0..5), flagged(7, 0..8), flagged(8, 0..2)];
+        sales(db).insert_many(flagged).await.unwrap();
+        let overflow = [naive(6, "a", 5..30), naive(7, "b", 8..20), naive(7, "c", 20..22), extra(8, 0, 2..4)];
+        extra_sales(db).insert_many(overflow).await.unwrap()
     },
     |db, call| call.of(again(db, 5, 10).migrate_existing()).await,
     // The server creates the ids of overflow documents.
