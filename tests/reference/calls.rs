@@ -41,7 +41,8 @@ async fn the_stored_documents_are_as_documented() {
             assert_eq!(names(db), "insert");
             assert_eq!(orders.get(new.get("_id").unwrap().clone()).await.unwrap(), Some(new));
         }
-        orders.set_reference(2, 1).await.unwrap();
+        assert!(orders.set_reference(2, 1).await.unwrap().modified);
+        assert!(!orders.set_reference(2, 1).await.unwrap().modified);
         assert_eq!(assert_current(db, &orders).await, 3);
         db.recorder().clear();
         assert!(orders.clear_reference(2).await.unwrap().modified);

@@ -37,6 +37,12 @@ async fn a_deletion_is_refused_or_keeps_or_clears_the_copies() {
         for id in 1..=2 {
             assert_eq!(copy_in(db, id).await, expected);
         }
+        let read = orders.get(1).max_staleness(0).await.unwrap().unwrap();
+        assert_eq!(
+            read.get_document("customer").unwrap(),
+            &expected,
+            "its source does not exist"
+        );
         assert!(!copy_in(db, 3).await.contains_key("deleted"));
         assert_eq!(findings(&orders).await, []);
         // A repeated call finds nothing to do.

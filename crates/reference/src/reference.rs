@@ -131,6 +131,9 @@ mod tests {
         for target in ["_id", "v", "deleted", MARK] {
             assert!(refused(customer().copied_field(target, "name")), "{target}");
         }
+        for source in ["v", "v.x", MARK] {
+            assert!(refused(customer().copied_field("copy", source)), "{source}");
+        }
         assert!(!refused(customer().copied_field("gone", "deleted")));
         for field in ["", "a.b", "$a", "_id", "0"] {
             assert!(refused(Reference::new(field).copied_fields(["name"])), "{field}");

@@ -7,7 +7,7 @@ use mongodb::options::{DatabaseOptions, ReadConcern, WriteConcern};
 
 use super::for_each;
 use super::model::{Case, How, NAME};
-use support::common::contents;
+use support::common::{contents, dropped_commands, until};
 
 const WITHOUT_REPAIR: How = How {
     is_endless: false,
@@ -177,7 +177,28 @@ async fn changes_without_pre_images_are_lost() {
         db.recorder().clear();
         case.until_current().await;
         case.follow(as_they_are).await.unwrap();
-        assert!(!db.recorder().names().contains(&"collMod".to_owned()));
+        let has_sent = |name: &str| db.recorder().names().iter().any(|sent| sent == name);
+        assert!(!has_sent("collMod"));
+
+        // Somebody disables them while it runs: it enables them again, and repairs.
+        db.recorder().clear();
+        let disabled = async {
+            until("the stream", async || has_sent("getMore")).await;
+            case.set_pre_images(false).await;
+            (follower.write_plainly)(db, 2).await;
+            until("the images", async || has_sent("collMod")).await;
+        };
+        let endless = How {
+            is_endless: true,
+            ..How::default()
+        };
+        tokio::select! {
+            ended = case.follow(endless) => panic!("{ended:?}"),
+            () = disabled => {}
+        }
+        dropped_commands(db).await;
+        case.follow(as_they_are).await.unwrap();
+        (follower.check)(db, "disabled while it runs").await;
     })
     .await;
 }
