@@ -3,6 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use mongo_patterns_core::document_id::bytes;
+use mongo_patterns_core::lanes::Lanes;
 use mongo_patterns_core::{DocumentId, Error, ErrorKind, IntoId, Result};
 use mongodb::Collection;
 use mongodb::bson::oid::ObjectId;
@@ -32,6 +33,8 @@ pub(crate) struct Shared {
     /// Names this process in the documents.
     pub(crate) writer: ObjectId,
     pending: Mutex<Pending>,
+    /// One, for all flushes.
+    pub(crate) lanes: Lanes,
     /// The batch that a flush sends. A flush that is dropped leaves it.
     pub(crate) batch: tokio::sync::Mutex<Batch>,
     /// Notified when there are counts for a whole command.
@@ -48,6 +51,7 @@ impl Shared {
 impl Counters {
     pub(crate) fn new(collection: Collection<RawDocumentBuf>, settings: Settings) -> Self {
         Self::of(Shared {
+            lanes: Lanes::new(&collection),
             collection,
             settings,
             writer: ObjectId::new(),

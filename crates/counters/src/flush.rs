@@ -29,7 +29,8 @@ impl Counters {
     ///
     /// # Guarantees
     /// Each count is added once, to the collection's write concern, also if a flush is repeated after an error or a drop: a
-    /// document ignores a batch that it has. Flushes of one process wait for one another.
+    /// document ignores a batch that it has. Flushes of one process wait for one another, and for the reply of a command that a
+    /// dropped one has sent.
     ///
     /// # Cost
     /// One round trip for each 1000 documents, each of which the server examines. None without counts.
@@ -65,9 +66,12 @@ mongo_patterns_core::action! {
 impl Flush<'_> {
     async fn execute(self) -> Result<Flushed> {
         let shared = self.shared;
+        // Until the reply of its command, also when it is dropped: the server has one command of a flush at most.
+        let conn = Conn::in_lane(shared.lanes.enter("").await);
         let mut batch = shared.batch.lock().await;
         let mut flushing = Flushing {
             shared,
+            conn,
             flushed: Flushed::default(),
             refused: None,
         };
@@ -88,6 +92,7 @@ impl Flush<'_> {
 /// A flush.
 struct Flushing<'a> {
     shared: &'a Shared,
+    conn: Conn<'a>,
     flushed: Flushed,
     /// The error of a document that refused its count.
     refused: Option<Error>,
@@ -132,7 +137,7 @@ impl Flushing<'_> {
             matched,
             failed,
             unconfirmed,
-        } = Conn::new().update_each(collection, statements).await?;
+        } = self.conn.update_each(collection, statements).await?;
         if let Some(error) = unconfirmed {
             return Err(error.into());
         }

@@ -94,7 +94,13 @@ impl Case<'_> {
             .filter(|command| command.command.contains_key("startTransaction"))
             .filter_map(|command| of_transaction(&command.command))
             .collect();
-        let aborted = commands[since..].iter().filter(|command| {
+        // After the last one that was begun, it ends a transaction that has found nothing to write: the dropped call has just
+        // written it.
+        let last = commands
+            .iter()
+            .rposition(|command| command.command.contains_key("startTransaction"));
+        let before = &commands[since..last.unwrap_or(since).max(since)];
+        let aborted = before.iter().filter(|command| {
             command.name == "abortTransaction"
                 && of_transaction(&command.command).is_some_and(|transaction| begun.contains(&transaction))
         });
