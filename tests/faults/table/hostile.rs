@@ -157,7 +157,8 @@ async fn run_case(case: &Case<'_>, rng: &mut Rng) -> Result<bool, String> {
     }
     let is_whole = matches!(operation.promise, Promise::Reads | Promise::Atomic);
     // A session can have a transaction before.
-    if is_whole && !operation.in_session && !error.is_outcome_unknown() && !is_same {
+    let is_alone = !operation.in_session && !operation.is_after_a_call;
+    if is_whole && is_alone && !error.is_outcome_unknown() && !is_same {
         return Err(format!("{change}: a call has written that failed: {text}"));
     }
     Ok(false)

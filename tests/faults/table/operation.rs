@@ -190,6 +190,8 @@ pub(super) struct Operation {
     pub(super) stored_before: usize,
     /// It runs in a transaction of the caller, who commits or aborts it.
     pub(super) in_session: bool,
+    /// Another call comes before it, whose effect stays if this one fails.
+    pub(super) is_after_a_call: bool,
     /// It has no command for one document beside that for another one, so its commands have an order.
     pub(super) has_order: bool,
     /// The errors by which a retry reports that the first call took effect.
@@ -225,6 +227,7 @@ impl<M> Call<M> {
             promise,
             stored_before: 0,
             in_session: false,
+            is_after_a_call: false,
             has_order: true,
             retry_errors: &[],
         };
@@ -237,6 +240,11 @@ impl<M> Call<M> {
 
     pub(super) fn in_session(mut self) -> Self {
         self.operation.in_session = true;
+        self
+    }
+
+    pub(super) fn after_a_call(mut self) -> Self {
+        self.operation.is_after_a_call = true;
         self
     }
 

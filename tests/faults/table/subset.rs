@@ -201,24 +201,24 @@ pub(super) fn operations() -> Vec<Call<Shop>> {
         Atomic, INSERT, AGAIN, |m| {
             write_first(m).await?;
             m.newest.insert(&review_of(1, 20, 20)).await
-        } => retry_errors(EXISTS);
+        } => retry_errors(EXISTS), after_a_call();
         Atomic, INSERT_MANY, AGAIN, |m| {
             write_first(m).await?;
             m.newest.delete(2, 999).await?;
             m.newest.insert_many(&two()).await
-        } => retry_errors(EXISTS);
+        } => retry_errors(EXISTS), after_a_call();
         Atomic, UPDATE, AGAIN, |m| {
             write_first(m).await?;
             let later = doc! { "$set": { "published_date": day(30) } };
             m.newest.update(1, 0, later).await
-        };
-        Atomic, REPLACE, AGAIN, |m| { write_first(m).await?; m.newest.replace(&review_of(1, 0, 30)).await };
-        Atomic, DELETE, AGAIN, |m| { write_first(m).await?; m.newest.delete(1, 3).await };
+        } => after_a_call();
+        Atomic, REPLACE, AGAIN, |m| { write_first(m).await?; m.newest.replace(&review_of(1, 0, 30)).await } => after_a_call();
+        Atomic, DELETE, AGAIN, |m| { write_first(m).await?; m.newest.delete(1, 3).await } => after_a_call();
         Atomic, DELETE_PARENT, "in a second transaction", |m| {
             // Of another product: a repeated call finds this one deleted, and would abort.
             m.newest.delete(2, 999).await?;
             m.newest.delete_parent(1).await
-        };
+        } => after_a_call();
         Steps, "SubsetRepository::ensure_indexes", "", |m|
             m.newest.ensure_indexes().await
             => prepare(|m| m.reviews.drop_indexes().await.unwrap());
