@@ -30,17 +30,6 @@ impl Cpu {
     }
 }
 
-/// Returns the CPU seconds of the calling thread, to the nanosecond, if the system reports them.
-pub(crate) fn thread_cpu_seconds() -> Option<f64> {
-    #[cfg(unix)]
-    {
-        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-        Some(time.tv_sec as f64 + time.tv_nsec as f64 / 1e9)
-    }
-    #[cfg(not(unix))]
-    None
-}
-
 fn seconds_of(process: &str) -> Option<f64> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     parse(&stat)

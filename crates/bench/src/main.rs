@@ -3,7 +3,6 @@
 //! Variants take turns in one run, so that their ratios are meaningful on a machine whose speed varies. The reports
 //! also have the server's own counts, and the CPU time of both processes. No test asserts a time.
 
-mod alternate;
 mod archive;
 mod bench;
 mod beside;
@@ -12,9 +11,7 @@ mod counts;
 mod cpu;
 mod hazards;
 mod history;
-mod latency;
 mod measure;
-mod memory;
 mod outlier;
 mod page;
 mod reference;
@@ -53,10 +50,6 @@ struct Args {
     /// none with --quick or --only.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Stores each finished section in this folder, and reads those that are there instead of running them. A run that
-    /// was stopped resumes so; the program and the server must still be the same.
-    #[arg(long, value_name = "DIR", conflicts_with = "quick")]
-    resume: Option<PathBuf>,
 }
 
 #[derive(Subcommand)]
@@ -66,56 +59,18 @@ enum Command {
     Hazards(hazards::Options),
 }
 
-const PARTS: [Part; 7] = [
-    Part {
-        name: "bucket",
-        page: "README.md",
-        sections: &bucket::SECTIONS,
-    },
-    Part {
-        name: "outlier",
-        page: "outlier.md",
-        sections: &outlier::SECTIONS,
-    },
-    Part {
-        name: "subset",
-        page: "subset.md",
-        sections: &subset::SECTIONS,
-    },
-    Part {
-        name: "history",
-        page: "history.md",
-        sections: &history::SECTIONS,
-    },
-    Part {
-        name: "reference",
-        page: "reference.md",
-        sections: &reference::SECTIONS,
-    },
-    Part {
-        name: "schema",
-        page: "schema.md",
-        sections: &schema::SECTIONS,
-    },
-    Part {
-        name: "archive",
-        page: "archive.md",
-        sections: &archive::SECTIONS,
-    },
-];
+/// The most tasks of a section, each with a connection.
+const MOST_WRITERS: u32 = 64;
 
-/// Runs a section of a pattern.
-async fn section(part: &Part, bench: &Bench<'_>, section: &str) -> Result<Section> {
-    match part.name {
-        "bucket" => bucket::section(bench, section).await,
-        "outlier" => outlier::section(bench, section).await,
-        "subset" => subset::section(bench, section).await,
-        "history" => history::section(bench, section).await,
-        "reference" => reference::section(bench, section).await,
-        "schema" => schema::section(bench, section).await,
-        _ => archive::section(bench, section).await,
-    }
-}
+const PARTS: [Part; 7] = [
+    bucket::PART,
+    outlier::PART,
+    subset::PART,
+    history::PART,
+    reference::PART,
+    schema::PART,
+    archive::PART,
+];
 
 #[tokio::main]
 async fn main() -> Result<()> {
@@ -126,10 +81,17 @@ async fn main() -> Result<()> {
     let known = |name: &str| {
         PARTS
             .iter()
-            .any(|part| part.name == name || part.sections.contains(&name))
+            .any(|part| part.name == name || part.sections.iter().any(|(section, _)| *section == name))
     };
     if let Some(unknown) = args.only.iter().find(|name| !known(name)) {
-        let sections = PARTS.map(|part| format!("{}: {}", part.name, part.sections.join(", ")));
+        let names = |part: &Part| {
+            part.sections
+                .iter()
+                .map(|(name, _)| *name)
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
+        let sections = PARTS.each_ref().map(|part| format!("{}: {}", part.name, names(part)));
         bail!(
             "the section `{unknown}` does not exist; the sections are\n{}",
             sections.join("\n")
@@ -141,7 +103,7 @@ async fn main() -> Result<()> {
 async fn run(args: &Args, db: &TestDatabase) -> Result<()> {
     let bench = Bench {
         db,
-        wide: client(db, latency::MOST_WRITERS).await?,
+        wide: client(db, MOST_WRITERS).await?,
         quick: args.quick,
         rounds: args.rounds.unwrap_or(if args.quick { 1 } else { 5 }).into(),
     };
@@ -155,16 +117,9 @@ async fn run(args: &Args, db: &TestDatabase) -> Result<()> {
     let mut parts: Vec<Vec<Section>> = Vec::new();
     for part in &PARTS {
         let mut sections: Vec<Section> = Vec::new();
-        for name in part.sections {
+        for (name, run_section) in part.sections {
             if args.only.is_empty() || args.only.iter().any(|only| only == name || only == part.name) {
-                let stored = args.resume.as_ref().map(|folder| folder.join(format!("{name}.json")));
-                let section = match stored.as_deref().map(page::load).transpose()?.flatten() {
-                    Some(section) => section,
-                    None => section(part, &bench, name).await?,
-                };
-                if let Some(file) = &stored {
-                    page::store(file, &section)?;
-                }
+                let section = run_section(&bench).await?;
                 println!("\n{}", section.terminal());
                 sections.push(section);
             }

@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use mongo_patterns_testkit::Mongod;
 use mongodb::Client;
 use mongodb::bson::doc;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Serialize, Serializer};
 use tokio::task::JoinSet;
 
 use crate::bench::Bench;
@@ -84,7 +84,7 @@ impl<'a> Variant<'a> {
 }
 
 /// The measurements of one variant in one round.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct Sample {
     pub(crate) operations: u64,
     pub(crate) seconds: f64,
@@ -107,14 +107,14 @@ impl Sample {
 }
 
 /// The measurements of one variant in all rounds, and its other figures.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct Entry {
     pub(crate) name: String,
     pub(crate) baseline: String,
     pub(crate) ours: bool,
     pub(crate) samples: Vec<Sample>,
     /// The other figures, by the name of their column, in order.
-    #[serde(serialize_with = "as_map", deserialize_with = "of_map")]
+    #[serde(serialize_with = "as_map")]
     pub(crate) figures: Vec<(String, f64)>,
 }
 
@@ -122,37 +122,12 @@ fn as_map<S: Serializer>(figures: &[(String, f64)], serializer: S) -> Result<S::
     serializer.collect_map(figures.iter().map(|(column, value)| (column, value)))
 }
 
-fn of_map<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(String, f64)>, D::Error> {
-    let figures = serde_json::Map::deserialize(deserializer)?;
-    let figures = figures.into_iter();
-    Ok(figures
-        .filter_map(|(column, value)| Some((column, value.as_f64()?)))
-        .collect())
-}
-
-impl Entry {
-    /// Returns an entry that has only figures.
-    pub(crate) fn untimed(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            baseline: name.to_owned(),
-            ours: false,
-            samples: Vec::new(),
-            figures: Vec::new(),
-        }
-    }
-}
+impl Entry {}
 
 /// Runs the variants in turns: each once in every round, starting with another one each time. The first round does not
 /// count.
 pub(crate) async fn compare(bench: &Bench<'_>, title: &str, variants: Vec<Variant<'_>>) -> Result<Vec<Entry>> {
     in_rounds(bench, title, variants, 0..=bench.rounds).await
-}
-
-/// Runs each variant once, in order, for work that takes minutes.
-pub(crate) async fn compare_once(bench: &Bench<'_>, title: &str, variants: Vec<Variant<'_>>) -> Result<Vec<Entry>> {
-    let one = variants.len();
-    in_rounds(bench, title, variants, one..=one).await
 }
 
 async fn in_rounds(

@@ -62,6 +62,9 @@ impl Run {
     }
 }
 
+/// The page that explains all of them.
+const FIRST: &str = "README.md";
+
 const HOW: &str = "\
 This page is written by
 
@@ -70,7 +73,7 @@ cargo run --release -p mongo-patterns-bench
 ```
 
 To measure your own machine and server, run the same command. `--quick` runs smaller sizes, `--only NAME` runs one \
-section. All figures are in [PART.json](PART.json).
+section.
 
 Absolute figures are those of one machine, with the server and the client on the same cores; compare the ratios. In \
 every round, the rows of a table take turns. A ratio is that of two rows in one round, and the table has the median \
@@ -80,23 +83,6 @@ that of each process, in microseconds per operation. Round trips per operation a
 and index keys examined are those of the server's `explain`; both are counted in separate passes. Every write has the \
 write concern `majority`, the server's default. In the charts, blue is this project.
 ";
-
-/// Returns a section that was stored by an earlier run, if it is there.
-pub(crate) fn load(file: &Path) -> Result<Option<Section>> {
-    let context = || file.display().to_string();
-    if !fs::exists(file).with_context(context)? {
-        return Ok(None);
-    }
-    let text = fs::read_to_string(file).with_context(context)?;
-    serde_json::from_str(&text).map(Some).with_context(context)
-}
-
-/// Stores a section for a run that resumes this one.
-pub(crate) fn store(file: &Path, section: &Section) -> Result<()> {
-    let context = || file.display().to_string();
-    fs::create_dir_all(file.parent().unwrap_or(file)).with_context(context)?;
-    fs::write(file, serde_json::to_string(section)?).with_context(context)
-}
 
 /// Writes all files of a part to a folder. The page begins with the summary.
 pub(crate) fn write(folder: &Path, run: &Run, part: &Part, sections: &[Section], summary: &str) -> Result<()> {
@@ -129,11 +115,16 @@ pub(crate) fn write(folder: &Path, run: &Run, part: &Part, sections: &[Section],
 }
 
 fn page(run: &Run, part: &Part, sections: &[Section], summary: &str) -> String {
-    let how = HOW.replace("PART", part.name);
+    let how = match part.page {
+        FIRST => HOW,
+        _ => "[How to read this page, and how to run it](README.md).\n",
+    };
     let mut text = format!(
-        "# Benchmarks: the {} pattern\n\n{}\n\n{how}{summary}",
+        "# Benchmarks: the {} pattern\n\n{} All figures are in [{}.json]({}.json).\n\n{how}{summary}",
         part.name,
-        run.summary()
+        run.summary(),
+        part.name,
+        part.name
     );
     for section in sections {
         text += &format!("\n## {}\n\n{}\n", section.title, section.text);

@@ -1,13 +1,11 @@
 //! Figures as tables and charts.
 
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::measure::{Entry, Sample, median};
 use crate::svg::{Bar, Chart};
 
 /// One subject of the report.
-#[derive(Serialize, Deserialize)]
 pub(crate) struct Section {
     /// Its name on the command line.
     pub(crate) name: String,
@@ -54,7 +52,7 @@ impl Section {
 }
 
 /// Variants side by side.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone)]
 pub(crate) struct Comparison {
     pub(crate) title: String,
     /// The operation that is counted, such as `append`.
@@ -193,7 +191,6 @@ impl Comparison {
 }
 
 /// A table whose first column has the names of the rows.
-#[derive(Serialize, Deserialize)]
 pub(crate) struct Table {
     pub(crate) title: String,
     pub(crate) columns: Vec<String>,
@@ -245,14 +242,6 @@ pub(crate) fn spread(ratios: Vec<f64>) -> String {
         Some(middle) if least == most => number(middle),
         Some(middle) => format!("{} ({}-{})", number(middle), number(least), number(most)),
     }
-}
-
-/// Returns the smallest and the largest of some figures.
-pub(crate) fn least_and_most(values: &[f64]) -> String {
-    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-    let most = values.iter().copied().fold(0.0, f64::max);
-    let (least, most) = (number(least), number(most));
-    if least == most { most } else { format!("{least}-{most}") }
 }
 
 /// Returns a number with about three significant digits, and separators between thousands.

@@ -29,7 +29,7 @@ const fn row(
     }
 }
 
-const ROWS: [Row; 16] = [
+const ROWS: [Row; 15] = [
     row(
         ("append", 0),
         "append, one writer",
@@ -44,12 +44,6 @@ const ROWS: [Row; 16] = [
         "insert_one, one document per item",
     ),
     row(("append", 1), "append, 64 writers", "append", "insert_one, time series"),
-    row(
-        ("batches", 0),
-        "append many",
-        "append_many",
-        "insert_many, one document per item",
-    ),
     row(
         ("pages", 0),
         "a page",

@@ -2,8 +2,6 @@
 
 use std::fmt::Write;
 
-use serde::{Deserialize, Serialize};
-
 /// The widths of a chart, of its labels, and of the values behind the bars.
 #[derive(Clone, Copy)]
 pub(crate) struct Widths {
@@ -30,7 +28,6 @@ const ROW: f64 = 26.0;
 const BAR: f64 = 16.0;
 
 /// Horizontal bars, each labelled with its value.
-#[derive(Serialize, Deserialize)]
 pub(crate) struct Chart {
     /// Its file name, without the name of the part.
     pub(crate) file: String,
@@ -40,7 +37,6 @@ pub(crate) struct Chart {
     pub(crate) parts: Vec<String>,
 }
 
-#[derive(Serialize, Deserialize)]
 pub(crate) struct Bar {
     pub(crate) label: String,
     pub(crate) parts: Vec<f64>,

@@ -10,14 +10,12 @@ use crate::bench::Bench;
 use crate::beside::beside;
 use crate::bucket::scatter;
 use crate::measure::{Variant, Work, compare};
-use crate::memory;
 use crate::report::{Comparison, Section};
 
 const TEXT: &str = "\
 Sales of 300 bytes move to a second collection, in chunks of 500, or by the manual's $merge and deleteMany, which lose what is \
 written between them. For another cluster, the server is both. Files are on the disk of the server, \
-of 5000 sales each. Then again, while eight writers update random sales by their ids without a pause. The memory is the peak of \
-the client for a million sales.";
+of 5000 sales each. Then again, while eight writers update random sales by their ids without a pause.";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
@@ -91,22 +89,6 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
         let (p99, seconds) = beside_writers(form, &sales, documents).await?;
         comparison.figure(form.name(), "documents/s beside 8 writers", documents as f64 / seconds);
         comparison.figure(form.name(), "p99 of the writers, ms", p99);
-    }
-    let many = bench.pick(1_000_000, 2000);
-    for form in Form::ALL {
-        form.prepare(&sales, many).await?;
-        memory::reset_peak();
-        form.archive(&sales).await?;
-        if let Some(peak) = memory::peak_mib() {
-            comparison.figure(form.name(), "client memory, MiB", peak);
-        }
-        if form == Form::Files {
-            comparison.figure(
-                form.name(),
-                "bytes of a sale in its file",
-                sales.stored_bytes()? as f64 / many as f64,
-            );
-        }
     }
     section.add(&comparison);
     Ok(section)

@@ -44,13 +44,6 @@ impl Sales {
         Ok(archive.age_field("date").older_than(Duration::ZERO).build()?)
     }
 
-    /// Returns the size of all files.
-    pub(super) fn stored_bytes(&self) -> Result<u64> {
-        fs::read_dir(self.directory.path())?
-            .map(|file| Ok(file?.metadata()?.len()))
-            .sum()
-    }
-
     /// Deletes all sales, also the archived ones.
     pub(super) async fn clear(&self) -> Result<()> {
         for collection in [&self.current, &self.archived] {

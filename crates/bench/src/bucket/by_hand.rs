@@ -2,7 +2,6 @@
 
 use anyhow::Result;
 use mongodb::bson::{Bson, Document, Regex, cstr, doc, serialize_to_bson, serialize_to_raw_document_buf};
-use mongodb::error::{ErrorKind, WriteFailure};
 use mongodb::options::{Hint, IndexOptions, TimeseriesGranularity, TimeseriesOptions};
 use mongodb::{Collection, Database, IndexModel};
 use serde::{Deserialize, Serialize};
@@ -61,12 +60,6 @@ pub(super) async fn naive_append(collection: &Collection<Document>, customer: u3
         .upsert(true)
         .await?;
     Ok(())
-}
-
-/// Returns whether an update was refused because its `_id` exists.
-pub(super) fn is_duplicate(error: &anyhow::Error) -> bool {
-    let kind = error.downcast_ref().map(|error: &mongodb::error::Error| &*error.kind);
-    matches!(kind, Some(ErrorKind::Write(WriteFailure::WriteError(error))) if error.code == 11000)
 }
 
 pub(super) fn update(customer: u32, trade: &Trade, item: Bson) -> Result<Document> {

@@ -49,13 +49,6 @@ impl Trade {
         trades.collect()
     }
 
-    /// Returns this number of trades, all in one second.
-    pub(super) fn same_second(count: u64) -> Arc<[Self]> {
-        (0..count)
-            .map(|n| Self::at(n, SECOND * 1000 + (n % 1000) as i64))
-            .collect()
-    }
-
     pub(super) fn second(&self) -> i64 {
         self.date.timestamp_millis().div_euclid(1000)
     }

@@ -52,14 +52,6 @@ impl Collections {
         }
     }
 
-    /// Returns the collections by a client with a connection for each task.
-    pub(super) fn wide(bench: &Bench<'_>, name: &str) -> Self {
-        Self {
-            sales: bench.wide(name),
-            extras: bench.wide(&format!("extra_{name}")),
-        }
-    }
-
     /// Returns the collections by a client whose commands are recorded.
     pub(super) fn recorded(bench: &Bench<'_>, name: &str) -> Self {
         Self {

@@ -1,7 +1,6 @@
 //! The collections of the orders and their customers, and their documents.
 
-use anyhow::{Context, Result};
-use futures::TryStreamExt;
+use anyhow::Result;
 use mongo_patterns_core::Repository;
 use mongo_patterns_reference::ReferenceRepository;
 use mongodb::bson::{Bson, Document, doc};
@@ -65,28 +64,6 @@ impl Orders {
             self.orders.insert_many(batch).await?;
         }
         settle(self.orders.client()).await
-    }
-
-    /// Returns how many orders have another name than their customer.
-    pub(super) async fn stale(&self) -> Result<u64> {
-        let mut names: Vec<Bson> = Vec::new();
-        let customers: Vec<Document> = self
-            .customers
-            .find(doc! {})
-            .sort(doc! { "_id": 1 })
-            .await?
-            .try_collect()
-            .await?;
-        names.extend(customers.iter().filter_map(|customer| customer.get("name").cloned()));
-        let mut stale = 0;
-        let mut orders = self.orders.find(doc! {}).await?;
-        while let Some(order) = orders.try_next().await? {
-            let copy = order.get_document("customer")?;
-            let of = usize::try_from(copy.get_i64("_id")?)?;
-            let name = names.get(of).context("the customer does not exist")?;
-            stale += u64::from(copy.get("name") != Some(name));
-        }
-        Ok(stale)
     }
 }
 

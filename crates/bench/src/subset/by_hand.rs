@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use futures::TryStreamExt;
-use mongodb::bson::{Bson, Document, doc, serialize_to_document};
+use mongodb::bson::{Document, doc, serialize_to_document};
 use mongodb::options::{Hint, ReadConcern, ReadPreference, SelectionCriteria, TransactionOptions};
 
 use super::collections::{Collections, Product, Review, SIZE, newest_first};
@@ -120,11 +120,4 @@ pub(super) async fn rebuild_all(collections: &Collections, from_reviews: bool) -
     let stages = [doc! { "$project": { "_id": 1 } }, doc! { "$lookup": lookup }, merge];
     collections.products.aggregate(stages).await?;
     Ok(())
-}
-
-/// Returns the ids of the reviews in the subset of a product.
-pub(super) fn shown(product: &Document) -> Vec<i64> {
-    let reviews = product.get_array("reviews").into_iter().flatten();
-    let reviews = reviews.filter_map(Bson::as_document);
-    reviews.filter_map(|review| review.get_i64("review_id").ok()).collect()
 }

@@ -75,14 +75,6 @@ impl Collections {
         }
     }
 
-    /// Returns the collections by a client with a connection for each task.
-    pub(super) fn wide(bench: &Bench<'_>, name: &str) -> Self {
-        Self {
-            products: bench.wide(name),
-            reviews: bench.wide(&format!("review_{name}")),
-        }
-    }
-
     /// Returns the collections by a client whose commands are recorded.
     pub(super) fn recorded(bench: &Bench<'_>, name: &str) -> Self {
         Self {
