@@ -5,6 +5,7 @@ mod by_hand;
 mod collection;
 mod history;
 mod pages;
+mod storage;
 mod trade;
 
 use crate::bench::Part;
@@ -18,5 +19,6 @@ pub(crate) const PART: Part = Part {
         ("append", |bench| Box::pin(append::run(bench))),
         ("long-history", |bench| Box::pin(history::run(bench))),
         ("pages", |bench| Box::pin(pages::run(bench))),
+        ("storage", |bench| Box::pin(storage::run(bench))),
     ],
 };
