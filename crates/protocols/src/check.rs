@@ -52,7 +52,7 @@ pub fn explore<P: Protocol>(protocol: P) -> Explored {
 }
 
 /// Explores a model. The function writes a state of a counterexample; its flag is whether it is the first one.
-pub fn explore_model<M>(model: M, mut write: impl FnMut(&mut String, &M::State, bool)) -> Explored
+fn explore_model<M>(model: M, mut write: impl FnMut(&mut String, &M::State, bool)) -> Explored
 where
     M: Model + Send + Sync + 'static,
     M::State: Hash + Send + Sync + Clone + Debug + PartialEq + 'static,
@@ -84,18 +84,6 @@ where
         violated,
         unreached,
     }
-}
-
-/// Explores the calls of one process.
-pub fn explore_process<M>(model: M) -> Explored
-where
-    M: Model + Send + Sync + 'static,
-    M::State: Hash + Send + Sync + Clone + Debug + PartialEq + 'static,
-    M::Action: Debug + Clone + PartialEq,
-{
-    explore_model(model, |text, state, _| {
-        let _ = writeln!(text, "  {state:?}");
-    })
 }
 
 impl Explored {

@@ -15,7 +15,6 @@
 //! | [`bucket`] | `append`, `append_many`, `remove_item`, `delete_key` |
 //! | [`outlier`] | `push`, `push_many`, `push_unique`, `remove`, `update_element`, `rebalance`, `delete` |
 //! | [`subset`] | `insert`, `update`, `delete`, `rebuild`, `delete_parent`, `rebuild_all` of the subset pattern |
-//! | [`lanes`] | the lanes of one process: calls that wait and join, dropped futures, lost replies, ended runtimes |
 //! | [`history`] | `insert`, `update`, `delete`, `replace`, `upsert`, `restore`, `prune` of the history pattern |
 //! | [`mod@reference`] | `insert`, `set_reference`, `update_source`, `delete_source`, `sweep` of the reference pattern |
 //! | [`reference_follow`] | `follow` of the reference pattern, beside programs that write without a repository |
@@ -44,7 +43,6 @@ pub mod archive;
 pub mod bucket;
 pub mod check;
 pub mod history;
-pub mod lanes;
 pub mod migration;
 pub mod outlier;
 pub mod reference;

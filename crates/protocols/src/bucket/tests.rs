@@ -1,6 +1,5 @@
 use super::delete::Until;
 use super::*;
-use crate::lanes;
 use crate::traces::{Code, all, alone};
 
 fn append(items: &[u8]) -> Client {
@@ -86,18 +85,15 @@ fn the_code_sends_the_commands_of_the_model() {
         &full,
         &[append(&[14])],
     );
-    // The lanes collect the items of calls that wait for the first one.
-    let items = [4, 5, 14, 15, 16, 17];
-    let mut batches = lanes::tests::batches(items.len()).into_iter();
-    let (first, others) = items.split_at(batches.next().expect("a command"));
-    assert_eq!(batches.collect::<Vec<_>>(), [others.len()]);
+    // The items of the calls that wait for the first one join.
+    let (first, others) = ([4], [5, 14, 15, 16, 17]);
     let mut of_three = with_ids.clone();
     of_three.rules.page_size = 3;
     compare(
         "bucket::Histories append, of six calls, of which five are sent together",
         &of_three,
         &Buckets::of(&[(0, &[0, 1, 2]), (1, &[3])]),
-        &[append(first), append(others)],
+        &[append(&first), append(&others)],
     );
     compare(
         "bucket_bytes::Bounded append, that closes a bucket",
