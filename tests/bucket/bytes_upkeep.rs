@@ -2,8 +2,8 @@
 
 use futures::future::{join_all, try_join_all};
 use futures::stream;
+use mongo_patterns::ErrorKind;
 use mongo_patterns::bucket::{IdPolicy, Problem};
-use mongo_patterns::{ErrorKind, ItemSteps};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
@@ -80,25 +80,6 @@ async fn a_removal_moves_the_items_up_by_their_bytes() {
             pages(db).await,
             [(vec![2, 3], 1000), (vec![4, 5], 1000), (vec![8], 400)]
         );
-        check(db, &orders).await;
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_conversion_of_items_keeps_the_bytes() {
-    testkit::run(async |db| {
-        let orders = prepared(db, bounded(db)).await;
-        let items: Vec<Document> = (0..5).map(|n| sized(n, 300)).collect();
-        orders.append_many(&123, &items).await.unwrap();
-        let steps = ItemSteps::new().step(1, |mut old: Document| {
-            old.insert("text", "short");
-            Ok(old)
-        });
-        orders.migrate_items(steps).await.unwrap();
-        let found = pages(db).await;
-        assert_eq!(found[0], (vec![0, 1, 2], 1000));
-        assert!(found[1].1 < 200, "{found:?}");
         check(db, &orders).await;
     })
     .await;

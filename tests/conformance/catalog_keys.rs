@@ -6,7 +6,7 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Document, Uuid, doc};
 
-use super::catalog::{collected, entries, refused};
+use super::catalog::{collected, refused};
 use support::common::*;
 
 /// A repository of another type would not find the buckets. All integers have one form.
@@ -39,32 +39,6 @@ async fn a_collection_has_keys_of_one_type() {
         of::<i64>(db).ensure_indexes().await.unwrap();
         of::<CustomerId>(db).ensure_indexes().await.unwrap();
         assert_eq!(contents(db).await, before);
-    })
-    .await;
-}
-
-/// The next `ensure_indexes` stores the type. Until then a repository of any type is accepted.
-#[tokio::test]
-async fn an_entry_of_an_earlier_version_gets_the_type_of_the_keys() {
-    testkit::run(async |db| {
-        let trades = trades(db).await;
-        trades.append(&1, &spread(1)).await.unwrap();
-        let complete = entries(db).await;
-        let catalog = db.plain_collection::<Document>("mongo_patterns");
-        for earlier in [
-            doc! { "$unset": { "settings.key_type": "" } },
-            doc! { "$set": { "settings.key_type": null } },
-        ] {
-            catalog.update_one(doc! {}, earlier).await.unwrap();
-            assert!(collected(trades.verify().stream()).await.unwrap().is_empty());
-            assert!(collected(trades.repair().stream()).await.unwrap().is_empty());
-            assert_ne!(entries(db).await, complete);
-            db.recorder().clear();
-            trades.ensure_indexes().await.unwrap();
-            let commands = ["find", "listCollections", "listIndexes", "update", "find"];
-            assert_eq!(db.recorder().names(), commands);
-            assert_eq!(entries(db).await, complete);
-        }
     })
     .await;
 }

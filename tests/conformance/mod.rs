@@ -14,7 +14,6 @@ mod followers;
 mod hostile_input;
 mod ids;
 mod insert_in_order;
-pub(crate) mod items;
 mod large;
 mod limits;
 mod metrics;

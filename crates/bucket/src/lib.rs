@@ -130,7 +130,6 @@
 //! | [`rebuild_figures`](BucketRepository::rebuild_figures) | 3 | all |
 //! | [`verify`](BucketRepository::verify) | 1, and 1 a key with findings | all, or those of the key |
 //! | [`repair`](BucketRepository::repair) | as the first of `verify`, and 5 a key that is repaired | all, and those of such keys again |
-//! | [`migrate_items`](BucketRepository::migrate_items) | 2, and 3 for each 100 buckets | all, and those with older items twice |
 //! | [`migrate_page_size_from`](BucketRepository::migrate_page_size_from) | as `repair`, twice to larger pages | all |
 //! | [`migrate_from_flat`](BucketRepository::migrate_from_flat) | 4 for about 100,000 items, and about 12 | the flat collection three times |
 //! | [`migrate_to_flat`](BucketRepository::migrate_to_flat) | the same | the buckets three times |

@@ -14,7 +14,7 @@ pub(crate) use self::suffixes::NextSuffixes;
 use crate::form::document::{Part, Reader};
 use crate::form::validator;
 use crate::prelude::*;
-use crate::settings::{KEY_TYPE, Settings};
+use crate::settings::Settings;
 
 mongo_patterns_core::repository! {
     /// A collection of buckets: the items of each key, one document a page.
@@ -69,7 +69,6 @@ impl Shared {
             settings.stored_form(),
             vec![buckets],
         )
-        .later(&[KEY_TYPE])
         .fields(settings.fields())
         .own(settings.own_fields(collection))
     }

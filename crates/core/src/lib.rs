@@ -95,7 +95,7 @@ pub mod transaction;
 #[doc(hidden)] // update operators of one element
 pub mod update;
 pub mod verify;
-#[doc(hidden)] // documents and items of several versions
+#[doc(hidden)] // documents of several versions
 pub mod versions;
 
 pub use catalog::{MigrationRecord, forget_migration, migrations};
@@ -113,4 +113,3 @@ pub use repository::{Repository, Validator};
 pub use results::{Removed, Updated};
 pub use retry::RetryPolicy;
 pub use tasks::drain;
-pub use versions::{ItemSteps, MigratedItems};

@@ -1,6 +1,5 @@
-//! Documents and items of several versions, and the steps that convert them by functions of the program.
+//! Documents of several versions, and the steps that convert them by functions of the program.
 
-mod items;
 mod replace;
 mod unknown;
 
@@ -19,8 +18,7 @@ use crate::settings::configuration;
 use crate::size;
 use crate::stored::{id_of, not_decoded};
 
-pub use self::items::{CheckedSteps, ItemSteps, Items, MigratedItems, check_items, migrate_items};
-pub use self::replace::{check_distinct, in_commands, literal_of, replace};
+pub use self::replace::{check_distinct, in_commands, replace};
 pub use self::unknown::{Unknown, unknown};
 
 /// A stored document, decoded and converted.

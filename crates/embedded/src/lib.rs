@@ -115,7 +115,6 @@
 //! | [`ensure_sharded`](EmbeddedRepository::ensure_sharded) | 5, or 11 the first time | none |
 //! | [`verify`](EmbeddedRepository::verify) | 1, and 1 for each further batch of findings | all |
 //! | [`migrate_from_references`](EmbeddedRepository::migrate_from_references) | 6 or 7, and 2 for each 1000 parents | the parents four times, the children three times |
-//! | [`migrate_items`](EmbeddedRepository::migrate_items) | 2, and 3 for each 100 parents | all, and those with older children twice |
 //! | [`migrate_to_references`](EmbeddedRepository::migrate_to_references) | 9 to 11, and some for each 1000 parents or 100,000 children | the parents six times |
 //! | [`orphans`](EmbeddedRepository::orphans) | 1, and 1 for each further batch of orphans | the children and their parents |
 //!

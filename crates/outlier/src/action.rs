@@ -2,14 +2,12 @@
 
 mod elements;
 mod migrate_existing;
-mod migrate_items;
 mod read;
 mod repair;
 mod write;
 
 pub use elements::{ElementStream, Elements};
 pub use migrate_existing::MigrateExisting;
-pub use migrate_items::MigrateItems;
 pub use mongo_patterns_core::action::{Find, Read, Write};
 pub use repair::{Repair, Verify};
 

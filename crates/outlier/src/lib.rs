@@ -120,7 +120,6 @@
 //! | [`delete`](OutlierRepository::delete) | 1, or 3 for a known outlier, 4 for another one | all of the list |
 //! | [`rebalance`](OutlierRepository::rebalance) | 3 if there is nothing to do, else about 10 | all of the list |
 //! | [`verify`](OutlierRepository::verify) | 1, and 4 for each list with findings | all of both collections |
-//! | [`migrate_items`](OutlierRepository::migrate_items) | 3, and 3 for each 100 documents | all, and those with older elements twice |
 //! | [`migrate_existing`](OutlierRepository::migrate_existing), [`repair`](OutlierRepository::repair) | that, and a `rebalance` for each list that needs it | all, and those lists again |
 //! | [`ensure_indexes`](OutlierRepository::ensure_indexes) | 4, or 8 the first time | all, the first time |
 //! | [`ensure_sharded`](OutlierRepository::ensure_sharded) | 5, or 17 the first time | as `ensure_indexes` |

@@ -5,7 +5,6 @@
 mod follow;
 mod migrate_existing;
 mod migrate_from_embedded;
-mod migrate_items;
 mod migrate_layout_from;
 mod read;
 mod repair;
@@ -14,7 +13,6 @@ mod write;
 pub use follow::Follow;
 pub use migrate_existing::MigrateExisting;
 pub use migrate_from_embedded::MigrateFromEmbedded;
-pub use migrate_items::MigrateItems;
 pub use migrate_layout_from::MigrateLayoutFrom;
 pub use mongo_patterns_core::action::{Find, Read, Write};
 pub use mongo_patterns_core::verify::{Repair, Verify};

@@ -150,7 +150,6 @@
 //! | [`repair`](SubsetRepository::repair) | those, and 3 for each stale parent | the same |
 //! | [`follow`](SubsetRepository::follow) | 2 for each batch of changes, and 3 for each of its parents; 1 a second | those of `rebuild` for each parent |
 //! | [`migrate_from_embedded`](SubsetRepository::migrate_from_embedded) | about 15, and 3 for each chunk of 100,000 children | the parents three or four times, the embedded children, and twice those of `rebuild_all` |
-//! | [`migrate_items`](SubsetRepository::migrate_items) | 3, and 3 for each 100 children, and a `rebuild` for each parent that embeds older ones | all children, and older ones twice |
 //! | [`migrate_existing`](SubsetRepository::migrate_existing), [`migrate_layout_from`](SubsetRepository::migrate_layout_from) | about 7, and 1 for each 10,000 parents | twice those of `rebuild_all`; `migrate_existing` also the parent field of all children |
 //! | [`ensure_indexes`](SubsetRepository::ensure_indexes) | 4, or 8 the first time | all, the first time |
 //!

@@ -7,7 +7,6 @@ use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::model::{Migrates, Selected, migration, with_id};
-use crate::conformance::items;
 use support::bucket::migration as flat;
 use support::common::{Trade, builder as trades, spread};
 use support::embedded::migration::{addresses, index_reference};
@@ -26,10 +25,9 @@ use support::subset::migration::{fill as fill_products, invalid as invalid_produ
 use support::subset::{Products, Review, builder_of, product, review_of};
 
 #[rustfmt::skip] // some in a line
-pub(super) const PATTERNS: [&Migrates; 21] = [
+pub(super) const PATTERNS: [&Migrates; 17] = [
     &FROM_FLAT, &TO_FLAT, &PAGE_SIZE, &OUTLIERS, &FROM_EMBEDDED, &SUBSETS, &LAYOUT, &EMBED, &UNEMBED, &HISTORY,
-    &HISTORY_BY_ID, &INTERVALS, &FROM_REFERENCES, &FROM_FORMS, &BY_KEY, &TO_REFERENCES, &VERSIONS, &ITEMS, &ELEMENTS,
-    &CHILDREN, &REVIEWS,
+    &HISTORY_BY_ID, &INTERVALS, &FROM_REFERENCES, &FROM_FORMS, &BY_KEY, &TO_REFERENCES, &VERSIONS,
 ];
 
 const FROM_FLAT: Migrates = migration!(
@@ -358,20 +356,3 @@ const VERSIONS: Migrates = migration!(
     |db, call| call.of(mixed(db).migrate()).await,
     lists_all: false,
 );
-
-macro_rules! of_items {
-    ($name:literal, $fill:ident, $build:ident) => {
-        migration!(
-            $name,
-            |db| items::$fill(&db.plain_client().database(db.database().name())).await,
-            |db, call| call.of(items::$build(db.database()).migrate_items(items::steps())).await,
-            normalize: |collection, document| without_id(&["review", "extra_sales"], collection, document),
-            lists_all: false,
-        )
-    };
-}
-
-const ITEMS: Migrates = of_items!("bucket::migrate_items", fill_trades, trades);
-const ELEMENTS: Migrates = of_items!("outlier::migrate_items", fill_books, books);
-const CHILDREN: Migrates = of_items!("embedded::migrate_items", fill_patrons, patrons);
-const REVIEWS: Migrates = of_items!("subset::migrate_items", fill_products, products);

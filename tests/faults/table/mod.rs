@@ -29,7 +29,6 @@ mod history_follow;
 mod history_migrations;
 mod hostile;
 mod intervals;
-mod items;
 mod operation;
 mod operations;
 mod outlier;
@@ -118,10 +117,6 @@ fn table() -> Table {
     table.add::<file_archive::Sales>();
     table.add::<trash::Users>();
     table.add::<counters::Articles>();
-    table.add::<items::Trades>();
-    table.add::<items::Books>();
-    table.add::<items::Patrons>();
-    table.add::<items::Products>();
     table
 }
 

@@ -24,7 +24,6 @@ pub(super) struct Broadcast {
 }
 
 const WHOLE: &str = "reads the whole collection";
-const ITEMS: &str = "the older items are on all shards, and a chunk is found by `_id`s";
 const MOVED: &str = "old documents are on all shards, and a chunk is found by `_id`s";
 const ENTRIES: &str = "the entries of a time are on all shards";
 const BY_ID: &str = "a bucket of the key whose key field has another value can be on any shard, as documented";
@@ -77,7 +76,7 @@ const TOGETHER: &str = "inserts documents of several shards together";
 const MIGRATED: &str = "a migration reads the whole collection, and a chunk of ids by one command";
 
 #[rustfmt::skip] // a rule in a line or two
-pub(super) const BROADCAST: [Broadcast; 70] = [
+pub(super) const BROADCAST: [Broadcast; 66] = [
     of("bucket", "page", "the manual's read of a page by number is by `_id` only", &[("find", "trades", All)]),
     of("bucket", "count_pages", "the manual's count is by `_id` only", &[("aggregate", "trades", All)]),
     of("bucket", "keys", WHOLE, &[("find", "trades", All)]),
@@ -187,12 +186,4 @@ pub(super) const BROADCAST: [Broadcast; 70] = [
     of("archive", "verify", WHOLE,
         &[("find", "sales", All), ("find", "archived_sales", All), ("find", "sales", Listed),
             ("find", "archived_sales", Listed), ("find", "extra_sales", All), ("find", "archived_extra_sales", All)]),
-    of("bucket", "migrate_items", ITEMS, &[("find", "trades", All), ("update", "trades", All)]),
-    of("outlier", "migrate_items", ITEMS,
-        &[("find", "sales", All), ("find", "sales", Listed), ("update", "sales", Listed),
-            ("find", "extra_sales", All), ("update", "extra_sales", All)]),
-    of("subset", "migrate_items", ITEMS,
-        &[("find", "review", All), ("update", "review", All), ("find", "product", All)]),
-    of("embedded", "migrate_items", ITEMS,
-        &[("find", "patron", All), ("find", "patron", Listed), ("update", "patron", Listed)]),
 ];

@@ -20,11 +20,9 @@ pub struct Entry {
     namespace: String,
     catalog: Collection<RawDocumentBuf>,
     settings: Document,
-    /// The settings that an entry of an earlier version lacks.
-    later: &'static [&'static str],
 }
 
-/// The settings in the catalog, before a migration that changes them, or a call that completes them.
+/// The settings in the catalog, before a migration that changes them.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
@@ -54,14 +52,7 @@ impl Entry {
             namespace: collection.namespace().to_string(),
             catalog: catalog_of(collection, collection.write_concern().cloned()),
             settings,
-            later: &[],
         }
-    }
-
-    /// Accepts an entry without these settings, which [`store`](Self::store) adds to it.
-    #[must_use]
-    pub(crate) fn later(self, later: &'static [&'static str]) -> Self {
-        Self { later, ..self }
     }
 
     /// Compares the settings with the stored ones. Returns whether there are any. One round trip.
@@ -70,24 +61,10 @@ impl Entry {
     /// [`SettingsMismatch`](ErrorKind::SettingsMismatch), and [`Unsupported`](ErrorKind::Unsupported) when a later
     /// version of the library wrote the entry.
     pub async fn check(&self, conn: &mut Conn<'_>) -> Result<bool> {
-        Ok(self.check_complete(conn).await? != Stored::None)
-    }
-
-    /// Does what [`check`](Self::check) does. An entry of an earlier version that lacks a setting is an old one.
-    ///
-    /// # Errors
-    /// Those of [`check`](Self::check).
-    pub(crate) async fn check_complete(&self, conn: &mut Conn<'_>) -> Result<Stored> {
-        let Some(stored) = self.read(conn).await? else {
-            return Ok(Stored::None);
-        };
-        self.compare(&stored, &[])?;
-        let settings = settings_of(&stored);
-        let is_complete = self
-            .later
-            .iter()
-            .all(|name| settings.get(name).is_some_and(|value| *value != Bson::Null));
-        Ok(if is_complete { Stored::Same } else { Stored::Old })
+        match self.read(conn).await? {
+            Some(stored) => self.compare(&stored, &[]).map(|()| true),
+            None => Ok(false),
+        }
     }
 
     /// Returns the error of a missing entry: [`SettingsMismatch`](ErrorKind::SettingsMismatch).
@@ -126,25 +103,15 @@ impl Entry {
         }
     }
 
-    /// Stores the settings if there are none, and those that an entry of an earlier version lacks. Two round trips where
-    /// there is an entry.
+    /// Stores the settings if there are none. Two round trips where there is an entry.
     ///
     /// # Errors
     /// Those of [`check`](Self::check), for settings of another client. None when the user may not write the catalog.
     pub async fn store(&self, conn: &mut Conn<'_>) -> Result<()> {
         let now = |field: &str| doc! { "$ifNull": [field, "$$NOW"] };
         let kept = |field: &str, value: Bson| doc! { "$ifNull": [field, { "$literal": value }] };
-        let later = self.later.iter().filter_map(|name| {
-            let value = self.settings.get(name)?.clone();
-            Some(((*name).to_owned(), kept(&format!("$settings.{name}"), value).into()))
-        });
-        let later: Document = later.collect();
-        let mut settings = kept("$settings", self.settings.clone().into());
-        if !later.is_empty() {
-            settings = doc! { "$mergeObjects": [settings, later] };
-        }
         let update = doc! { "$set": {
-            "settings": settings,
+            "settings": kept("$settings", self.settings.clone().into()),
             "format": kept("$format", FORMAT.into()),
             "library": kept("$library", env!("CARGO_PKG_VERSION").into()),
             "created": now("$created"),
@@ -234,8 +201,7 @@ impl Entry {
             ));
         }
         let stored = &settings_of(stored);
-        let is_lacking = |name: &str| self.later.contains(&name) && matches!(stored.get(name), None | Some(Bson::Null));
-        let names = settings.keys().chain(stored.keys()).filter(|name| !is_lacking(name));
+        let names = settings.keys().chain(stored.keys());
         for name in names.filter(|name| !except.contains(&name.as_str())) {
             let [stored, given] = [stored, settings].map(|settings| settings.get(name).unwrap_or(&Bson::Null));
             if !same_value(stored, given) {
@@ -286,20 +252,6 @@ mod tests {
         );
         let unknown = compare(doc! { "key": "customer", "page_size": 10, "figures": { "qty": "sum" } }).unwrap_err();
         assert!(unknown.to_string().contains("`figures`"), "{unknown}");
-    }
-
-    #[test]
-    fn an_entry_of_an_earlier_version_lacks_a_setting() {
-        let entry = entry(doc! { "key": "customer", "key_type": "int" }).later(&["key_type"]);
-        let compare = |settings: Document| entry.compare(&doc! { "settings": settings }, &[]);
-        assert!(compare(doc! { "key": "customer" }).is_ok());
-        assert!(compare(doc! { "key": "customer", "key_type": null }).is_ok());
-        assert!(compare(doc! { "key": "customer", "key_type": "int" }).is_ok());
-        let error = compare(doc! { "key": "customer", "key_type": "string" }).unwrap_err();
-        let start =
-            "the setting `key_type` of `shop.trades` is \"string\" in the catalog `mongo_patterns`, and \"int\" here";
-        assert!(error.to_string().starts_with(start), "{error}");
-        assert!(compare(doc! { "key_type": "int" }).is_err());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use mongodb::bson::{Document, RawDocumentBuf};
 use super::plan::Created;
 use super::{EnsuredIndexes, FindDuplicates, IndexPlan, Managed, State, collection};
 use crate::action::Call;
-use crate::catalog::{Entry, OwnFields, Stored, check_fields};
+use crate::catalog::{Entry, OwnFields, check_fields};
 use crate::conn::Conn;
 use crate::error::{ErrorKind, Result};
 use crate::plan::PlannedCommand;
@@ -67,13 +67,6 @@ impl<'a> Ensure<'a> {
             in_transactions: false,
             has_indexes: None,
         }
-    }
-
-    /// Sets the settings that entries of earlier versions lack.
-    #[must_use]
-    pub fn later(mut self, settings: &'static [&'static str]) -> Self {
-        self.entry = self.entry.later(settings);
-        self
     }
 
     crate::setters! {
@@ -299,7 +292,7 @@ impl<'a> Ensure<'a> {
         let ensured = self.create_in(state, created, conn).await?;
         match state {
             State::Stored => {}
-            State::None | State::Incomplete => self.entry.store(conn).await?,
+            State::None => self.entry.store(conn).await?,
             State::Dropped => self.entry.replace(conn).await?,
         }
         Ok(ensured)
@@ -321,10 +314,9 @@ impl<'a> Ensure<'a> {
     /// Those of [`Entry::check`], unless the collections were dropped.
     pub fn check<'s>(&'s self, conn: &'s mut Conn<'_>) -> BoxFuture<'s, Result<State>> {
         Box::pin(async move {
-            match self.entry.check_complete(conn).await {
-                Ok(Stored::Same) => Ok(State::Stored),
-                Ok(Stored::Old) => Ok(State::Incomplete),
-                Ok(Stored::None) => Ok(State::None),
+            match self.entry.check(conn).await {
+                Ok(true) => Ok(State::Stored),
+                Ok(false) => Ok(State::None),
                 Err(error) if error.kind() == ErrorKind::SettingsMismatch && self.is_dropped(conn).await? => {
                     Ok(State::Dropped)
                 }

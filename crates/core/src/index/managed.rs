@@ -100,8 +100,6 @@ impl Managed {
 pub enum State {
     /// It has the same settings.
     Stored,
-    /// It has the same settings, but for those that the version lacked that stored them.
-    Incomplete,
     None,
     /// It has other settings, of collections that were dropped.
     Dropped,

@@ -54,7 +54,7 @@ pub fn check_distinct<'i>(mut ids: impl Iterator<Item = &'i Bson>) -> Result<()>
 }
 
 /// Returns an expression of the value that belongs to the `_id` of a document. At least one.
-pub fn literal_of(ids: &[Bson], mut values: Vec<Bson>) -> Document {
+fn literal_of(ids: &[Bson], mut values: Vec<Bson>) -> Document {
     match values.len() {
         1 => doc! { "$literal": values.remove(0) },
         _ => {

@@ -51,24 +51,6 @@ impl Filter {
     pub(crate) fn query(&self) -> &Document {
         &self.0
     }
-
-    /// Returns the fields of a child that it is about.
-    pub(crate) fn fields(&self) -> Vec<&str> {
-        fields_of(&self.0)
-    }
-}
-
-fn fields_of(query: &Document) -> Vec<&str> {
-    let mut fields = Vec::new();
-    for (name, value) in query {
-        match value {
-            Bson::Array(queries) if name.starts_with('$') => {
-                fields.extend(queries.iter().filter_map(Bson::as_document).flat_map(fields_of));
-            }
-            _ => fields.extend(name.split('.').next()),
-        }
-    }
-    fields
 }
 
 fn is_query(query: &Document, depth: usize) -> bool {
