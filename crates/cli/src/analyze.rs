@@ -20,8 +20,8 @@ use self::invalid::Invalid;
 pub(crate) use self::lists::Fields;
 pub(crate) use self::managed::Managed;
 use self::report::Printed;
-use crate::Context;
 use crate::args::Sample;
+use crate::context::Context;
 use crate::failure::{Exit, Outcome};
 use crate::progress::Progress;
 

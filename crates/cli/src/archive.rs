@@ -9,11 +9,12 @@ use mongodb::Collection;
 use mongodb::bson::{DateTime, Document};
 
 use crate::args::{ArchivePace, ArchiveSettings, ArchiveVerb, Listing, OlderThan};
+use crate::context::Context;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::findings::Check;
 use crate::migrate::{Migrate, Mode};
 use crate::output::Summary;
-use crate::{Context, connection, extended_json, indexes, shard};
+use crate::{connection, extended_json, indexes, shard};
 
 type Documents = Archive<Document>;
 

@@ -11,9 +11,9 @@ use mongodb::bson::oid::ObjectId;
 
 use self::keys::{PATTERN, flat_key, key_type};
 use self::work::Work;
-use crate::Context;
 use crate::analyze::{self, Managed, Source, managed};
 use crate::args::{Bucket, BucketVerb, DryRun, Listing, Sample};
+use crate::context::Context;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::findings::Check;
 use crate::migrate::Mode;

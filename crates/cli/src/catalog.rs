@@ -7,12 +7,12 @@ use mongodb::bson::{Bson, Document, doc};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::Context;
+use crate::context::Context;
 use crate::failure::Failure;
-use crate::nested::{further, references};
 use crate::profile::{Profile, overlay};
 use crate::settings::{
-    BucketSettings, EmbeddedSettings, HistorySettings, KeyType, OutlierSettings, ReferenceSettings, SubsetSettings,
+    BucketSettings, EmbeddedSettings, FurtherSubset, HistorySettings, KeyType, OutlierSettings, ReferenceField,
+    ReferenceSettings, SubsetSettings,
 };
 
 /// The settings of a collection that the catalog has.
@@ -100,8 +100,16 @@ pub(crate) trait Managed: Clone + Serialize + DeserializeOwned {
 
 /// Completes settings by those of the catalog. Settings that contradict it stay as they are, and the command refuses them.
 pub(crate) async fn complete<S: Managed>(context: &Context, given: S) -> Result<S, Failure> {
+    match stored(context, &given).await? {
+        Some(stored) => overlay(Some(&stored), &given),
+        None => Ok(given),
+    }
+}
+
+/// Returns the settings of the catalog for the same collection.
+pub(crate) async fn stored<S: Managed>(context: &Context, given: &S) -> Result<Option<S>, Failure> {
     let (Some(collection), field) = given.id() else {
-        return Ok(given);
+        return Ok(None);
     };
     let entries = find(context, doc! { "_id.kind": S::PATTERN }).await?;
     let part = |entry: &Document, name: &str| entry.get_document(name).cloned().unwrap_or_default();
@@ -118,13 +126,10 @@ pub(crate) async fn complete<S: Managed>(context: &Context, given: S) -> Result<
         let unknown = format!("no {} of that name in the catalog: {names}", S::PATTERN);
         let _ = context.unknown.set((collection.clone(), unknown));
     }
-    match same.as_slice() {
-        [entry] => overlay(
-            Some(&S::of_entry(&part(entry, "_id"), &part(entry, "settings"))),
-            &given,
-        ),
-        _ => Ok(given),
-    }
+    Ok(match same.as_slice() {
+        [entry] => Some(S::of_entry(&part(entry, "_id"), &part(entry, "settings"))),
+        _ => None,
+    })
 }
 
 impl Managed for BucketSettings {
@@ -212,7 +217,7 @@ impl Managed for SubsetSettings {
             min: pairs(settings, "min"),
             max: pairs(settings, "max"),
             count_by: pairs(settings, "count_by"),
-            add_subset: further::of_entry(settings),
+            further: further_subsets(settings),
         }
     }
 }
@@ -264,7 +269,7 @@ impl Managed for ReferenceSettings {
     }
 
     fn of_entry(id: &Document, settings: &Document) -> Self {
-        references::of_entry(text(id, "collection"), id.get_str("field").ok(), settings)
+        references(text(id, "collection"), id.get_str("field").ok(), settings)
     }
 }
 
@@ -290,5 +295,143 @@ fn number(document: &Document, field: &str) -> Option<u32> {
         Bson::Int32(number) => u32::try_from(*number).ok(),
         Bson::Int64(number) => u32::try_from(*number).ok(),
         _ => None,
+    }
+}
+
+/// Returns the further subsets of a parent. A filter is stored as pairs.
+fn further_subsets(settings: &Document) -> Option<Vec<FurtherSubset>> {
+    fn restored(stored: &Bson) -> Bson {
+        let pair = |pair: &Bson| match pair.as_array()?.as_slice() {
+            [Bson::String(name), value] => Some((name.clone(), restored(value))),
+            _ => None,
+        };
+        match stored {
+            Bson::Array(pairs) => Bson::Document(pairs.iter().filter_map(pair).collect()),
+            Bson::Document(array) => {
+                let values = array.get_array("array").into_iter().flatten();
+                Bson::Array(values.map(restored).collect())
+            }
+            value => value.clone(),
+        }
+    }
+    let subsets = settings.get_document("further_subsets").ok()?.iter();
+    let subsets = subsets.map(|(field, settings)| {
+        let settings = settings.as_document()?;
+        let filter = settings.get("filter").filter(|filter| **filter != Bson::Null);
+        Some(FurtherSubset {
+            field: field.clone(),
+            order: texts(settings, "order")?,
+            size: number(settings, "size"),
+            filter: filter.and_then(|filter| restored(filter).as_document().cloned()),
+            embedded_fields: texts(settings, "embedded_fields"),
+        })
+    });
+    subsets.collect()
+}
+
+/// Returns the settings of the references to a source: those of one reference field, and the further ones.
+fn references(collection: Option<String>, field: Option<&str>, settings: &Document) -> ReferenceSettings {
+    let references = settings.get_array("references").into_iter().flatten();
+    let references = references.filter_map(|reference| reference_field(reference.as_document()?));
+    let (first, mut further): (Vec<_>, Vec<_>) =
+        references.partition(|stored| stored.collection == collection && field == Some(stored.field.as_str()));
+    for reference in &mut further {
+        reference.collection = reference
+            .collection
+            .take()
+            .filter(|name| Some(name) != collection.as_ref());
+    }
+    let first = first.into_iter().next();
+    let is_set = |is_set: fn(&ReferenceField) -> bool| first.as_ref().is_some_and(is_set).then_some(true);
+    ReferenceSettings {
+        array: is_set(|first| first.array),
+        snapshot: is_set(|first| first.snapshot),
+        reference: first.as_ref().map(|first| first.field.clone()),
+        copy: first.map(|first| first.copy),
+        collection,
+        source_collection: text(settings, "source_collection"),
+        version_field: text(settings, "version"),
+        source_key: text(settings, "source_key"),
+        further: (!further.is_empty()).then_some(further),
+    }
+}
+
+/// Returns a reference in the catalog.
+fn reference_field(reference: &Document) -> Option<ReferenceField> {
+    let copied = reference.get_array("copied").ok()?.iter();
+    let copied = copied.map(|copied| {
+        let copied = copied.as_document()?;
+        let (target, source) = (copied.get_str("field").ok()?, copied.get_str("from").ok()?);
+        Some(match target == source && !target.contains('=') {
+            true => target.to_owned(),
+            false => format!("{target}={source}"),
+        })
+    });
+    Some(ReferenceField {
+        collection: reference.get_str("collection").ok().map(str::to_owned),
+        field: reference.get_str("field").ok()?.to_owned(),
+        copy: copied.collect::<Option<_>>()?,
+        array: reference.get_bool("array").unwrap_or(false),
+        snapshot: reference.get_bool("snapshot").unwrap_or(false),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn further_subsets_are_those_of_the_catalog() {
+        let pairs = doc! { "filter": [["stars", [["$in", { "array": [4, [["a", 1]]] }]]]] };
+        let settings = doc! { "further_subsets": { "best": {
+            "order": ["-stars", "review_id"],
+            "size": 3_i64,
+            "filter": pairs.get("filter").unwrap(),
+            "embedded_fields": null,
+        } } };
+        let expected = FurtherSubset {
+            field: "best".to_owned(),
+            order: ["-stars", "review_id"].map(str::to_owned).to_vec(),
+            size: Some(3),
+            filter: Some(doc! { "stars": { "$in": [4, { "a": 1 }] } }),
+            embedded_fields: None,
+        };
+        assert_eq!(further_subsets(&settings), Some(vec![expected]));
+        assert_eq!(further_subsets(&doc! {}), None);
+    }
+
+    #[test]
+    fn references_are_those_of_the_catalog() {
+        let reference = |collection: &str, field: &str, array: bool, copied: &[(&str, &str)]| {
+            let copied = copied.iter();
+            let copied: Vec<Document> = copied
+                .map(|(field, from)| doc! { "field": field, "from": from })
+                .collect();
+            doc! { "collection": collection, "field": field, "array": array, "snapshot": !array, "copied": copied }
+        };
+        let entry = doc! {
+            "source_collection": "customers",
+            "version": "version",
+            "references": [
+                reference("invoices", "customer", false, &[("name", "name")]),
+                reference("orders", "buyers", true, &[("mail", "contact.email"), ("name", "name")]),
+                reference("orders", "payer", false, &[("name", "name")]),
+            ],
+        };
+        let settings = references(Some("orders".into()), Some("buyers"), &entry);
+        assert_eq!(settings.copy.unwrap(), ["mail=contact.email", "name"]);
+        assert_eq!(
+            (settings.array, settings.snapshot, settings.version_field.as_deref()),
+            (Some(true), None, Some("version"))
+        );
+        let further = |collection: Option<&str>, field: &str| ReferenceField {
+            collection: collection.map(str::to_owned),
+            field: field.to_owned(),
+            copy: vec!["name".to_owned()],
+            array: false,
+            snapshot: true,
+        };
+        let expected = [further(Some("invoices"), "customer"), further(None, "payer")];
+        assert_eq!(settings.further.unwrap(), expected);
     }
 }

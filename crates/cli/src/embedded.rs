@@ -7,12 +7,13 @@ use mongodb::bson::Document;
 
 use crate::analyze::{self, Fields, Managed, Source, managed};
 use crate::args::{Embedded, EmbeddedMigration, EmbeddedVerb, Listing, Sample};
+use crate::context::Context;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::findings::Check;
 use crate::migrate::{Migrate, Mode};
 use crate::profile::overlay;
 use crate::settings::{EmbeddedSettings, check_different, check_fields, need, with_given};
-use crate::{Context, catalog, indexes};
+use crate::{catalog, indexes};
 
 const PATTERN: &str = "embedded";
 

@@ -7,12 +7,13 @@ use mongo_patterns_history::HistoryRepository;
 use mongodb::bson::Document;
 
 use crate::args::{DryRun, History, HistoryMigration, HistoryVerb, Listing};
+use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::findings::Check;
 use crate::migrate::{Migrate, Mode};
 use crate::profile::overlay;
 use crate::settings::{HistorySettings, check_different, check_fields, need, with_given};
-use crate::{Context, catalog, indexes};
+use crate::{catalog, indexes};
 
 const PATTERN: &str = "history";
 

@@ -5,9 +5,10 @@ use mongo_patterns_core::index::IndexPlan;
 use serde_json::json;
 
 use crate::args::{Create, Setup};
+use crate::context::Context;
 use crate::failure::{Exit, Outcome};
 use crate::output::{Output, Summary, to_json};
-use crate::{Context, shard, shell};
+use crate::{shard, shell};
 
 /// Runs a command that sets up the collections of a pattern.
 pub(crate) async fn set_up(context: &Context, repository: &dyn Repository, setup: &Setup) -> Outcome {

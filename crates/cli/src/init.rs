@@ -17,10 +17,11 @@ use mongodb::bson::{Document, doc};
 
 use self::inspect::Inspection;
 use crate::args::InitOptions;
+use crate::catalog;
+use crate::context::Context;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::Summary;
 use crate::profile::Profile;
-use crate::{Context, catalog};
 
 /// The number of sampled documents.
 const SAMPLE: i64 = 200;

@@ -22,7 +22,6 @@ mod indexes;
 mod init;
 mod migrate;
 mod migrations;
-mod nested;
 mod outlier;
 mod output;
 mod plan;

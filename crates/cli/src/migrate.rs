@@ -5,11 +5,12 @@ use mongo_patterns_core::migration::Migration;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::context::Context;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::Summary;
+use crate::plan;
 use crate::progress::SharedProgress;
 use crate::selection::Selection;
-use crate::{Context, plan};
 
 /// What is done with a migration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

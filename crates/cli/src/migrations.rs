@@ -4,9 +4,9 @@ use mongo_patterns_core::{MigrationRecord, forget_migration, migrations};
 use mongodb::bson::{Bson, DateTime};
 use serde_json::json;
 
-use crate::Context;
 use crate::args::MigrationsVerb;
 use crate::confirm::confirm;
+use crate::context::Context;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{Output, Record, Summary, counted, to_json};
 

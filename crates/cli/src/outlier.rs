@@ -6,6 +6,7 @@ use mongodb::bson::{Bson, Document};
 
 use crate::analyze::{self, Fields, Managed, Source, managed};
 use crate::args::{DryRun, Listing, Outlier, OutlierVerb};
+use crate::context::Context;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::findings::Check;
 use crate::migrate::{COMMANDS, Migrate, Mode};
@@ -13,7 +14,7 @@ use crate::output::Output;
 use crate::profile::overlay;
 use crate::selection::Selection;
 use crate::settings::{OutlierSettings, check_different, check_fields, need, with_given};
-use crate::{Context, catalog, indexes, plan};
+use crate::{catalog, indexes, plan};
 
 const PATTERN: &str = "outlier";
 

@@ -1,6 +1,7 @@
 //! The commands of the reference pattern.
 
 mod check;
+pub(crate) mod fields;
 mod migrate;
 
 use mongo_patterns_core::FieldName;
@@ -10,12 +11,12 @@ use mongodb::bson::Document;
 
 use crate::analyze::{Managed, managed, reference as analysis};
 use crate::args::{Reference, ReferenceVerb};
+use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::migrate::Mode;
-use crate::nested::references::{self, ReferenceField};
 use crate::profile::overlay;
-use crate::settings::{ReferenceSettings, check_different, need};
-use crate::{Context, catalog, indexes};
+use crate::settings::{ReferenceField, ReferenceSettings, check_different, need};
+use crate::{catalog, indexes};
 
 const PATTERN: &str = "reference";
 
@@ -25,7 +26,7 @@ pub(crate) async fn run(context: &Context, pattern: &Reference) -> Outcome {
     let settings = overlay(context.profile.reference.as_ref(), &pattern.settings)?;
     let settings = catalog::complete(context, settings).await?;
     let names = collections(&settings)?;
-    let references = references::all(&settings)?;
+    let references = fields::all(&settings)?;
     let work = Work {
         context,
         documents: repository(context, names, &settings, &references)?,

@@ -7,11 +7,12 @@ use mongodb::bson::{Bson, DateTime, Document};
 use serde_json::json;
 
 use crate::args::{Listing, SchemaVerb, Versioned};
+use crate::context::Context;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::findings::Check;
 use crate::migrate::{Migrate, Mode};
 use crate::output::{Record, Summary, printable};
-use crate::{Context, extended_json, indexes};
+use crate::{extended_json, indexes};
 
 type Documents = SchemaRepository<Document>;
 

@@ -4,7 +4,7 @@ use mongo_patterns_core::migration::MigrateOptions;
 use mongodb::bson::{Bson, Document};
 use serde_json::{Map, Value};
 
-use crate::Context;
+use crate::context::Context;
 use crate::extended_json::{self, Problem};
 use crate::failure::Failure;
 use crate::output::Summary;

@@ -2,8 +2,8 @@
 
 use clap::{Args, ValueEnum};
 use mongo_patterns_core::FieldName;
-use mongodb::bson::Bson;
 use mongodb::bson::spec::BinarySubtype;
+use mongodb::bson::{Bson, Document};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
@@ -245,10 +245,21 @@ pub(crate) struct SubsetSettings {
     /// The counts by value in a parent, as those of --sum, such as stars=rating.
     #[arg(long, global = true, value_name = "FIELDS", value_delimiter = ',')]
     pub(crate) count_by: Option<Vec<String>>,
-    /// A further subset of a parent, as Extended JSON: {"field": "top_rated", "order": ["-stars"], "size": 3}. It can
-    /// also have "filter" and "embedded_fields". Repeat it for several. [default: none]
-    #[arg(long, global = true, value_name = "SUBSET")]
-    pub(crate) add_subset: Option<Vec<String>>,
+    /// The further subsets of a parent, which are tables of the profile.
+    #[arg(skip)]
+    pub(crate) further: Option<Vec<FurtherSubset>>,
+}
+
+/// A further subset of a parent: `[[subset.further]]`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FurtherSubset {
+    pub(crate) field: String,
+    /// As that of the first subset: a field, or -field for descending order.
+    pub(crate) order: Vec<String>,
+    pub(crate) size: Option<u32>,
+    pub(crate) filter: Option<Document>,
+    pub(crate) embedded_fields: Option<Vec<String>>,
 }
 
 /// The fields of parents with embedded children.
@@ -341,14 +352,24 @@ pub(crate) struct ReferenceSettings {
     /// too. [default: _id]
     #[arg(long, global = true, value_name = "FIELD")]
     pub(crate) source_key: Option<String>,
-    /// Another reference in the same documents, as JSON: {"field": "payer", "copy": ["name"]}. It can also have "array"
-    /// and "snapshot". Repeat it for several. [default: none]
-    #[arg(long, global = true, value_name = "REFERENCE")]
-    pub(crate) add_reference: Option<Vec<String>>,
-    /// A reference in another collection to the same sources, as those of --add-reference, with "collection". Repeat it
-    /// for several. [default: none]
-    #[arg(long, global = true, value_name = "REFERENCE")]
-    pub(crate) add_referring: Option<Vec<String>>,
+    /// The further references to the same sources, which are tables of the profile.
+    #[arg(skip)]
+    pub(crate) further: Option<Vec<ReferenceField>>,
+}
+
+/// A reference field: a further one is `[[reference.further]]`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ReferenceField {
+    /// The collection of the referring documents, if it is another one than that of the pattern.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) collection: Option<String>,
+    pub(crate) field: String,
+    pub(crate) copy: Vec<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) array: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) snapshot: bool,
 }
 
 /// Returns a required setting, or an error that names its option.

@@ -5,8 +5,8 @@ use mongo_patterns_core::{ErrorKind, Repository};
 use mongodb::bson::Document;
 use serde_json::json;
 
-use crate::Context;
 use crate::confirm::confirm;
+use crate::context::Context;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{Output, Record, Summary, to_json};
 use crate::{plan, shell};

@@ -3,20 +3,22 @@
 mod invalid;
 mod migrate;
 
-use mongo_patterns_subset::SubsetRepository;
+use mongo_patterns_subset::{Direction, SubsetRepository};
 use mongodb::bson::Document;
 
 use crate::analyze::{Managed, managed, subset as analysis};
 use crate::args::{DryRun, Listing, Sample, Subset, SubsetForm, SubsetVerb};
+use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::findings::Check;
 use crate::migrate::Mode;
-use crate::nested::further;
 use crate::profile::overlay;
-use crate::settings::{SubsetSettings, check_different, check_fields, need, with_given};
-use crate::{Context, catalog, indexes};
+use crate::settings::{FurtherSubset, SubsetSettings, check_different, check_fields, need, with_given};
+use crate::{catalog, indexes};
 
 const PATTERN: &str = "subset";
+/// The size of a subset, if no setting names one.
+const SIZE: u32 = 10;
 
 type Parents = SubsetRepository<Document, Document>;
 
@@ -51,18 +53,12 @@ pub(crate) async fn run(context: &Context, pattern: &Subset) -> Outcome {
 /// Prints the sizes of the stored parents and children.
 async fn print_stored(context: &Context, settings: &SubsetSettings, sample: Sample) -> Result<(), Failure> {
     check(settings)?;
-    let further = settings.add_subset.iter().flatten();
-    let further = further.map(|text| further::field_and_size("--add-subset", text));
-    let further: Vec<(String, u32)> = further.collect::<Result<_, Failure>>()?;
     let mut stored = Vec::new();
     if let Some(parents) = settings.collection.as_deref() {
         let parents = |field, size| Managed::new(parents).limit(field, "size", size);
         stored.push(parents(settings.subset.as_deref(), settings.size));
-        stored.extend(
-            further
-                .iter()
-                .map(|(field, size)| parents(Some(field.as_str()), Some(*size))),
-        );
+        let further = settings.further.iter().flatten();
+        stored.extend(further.map(|subset| parents(Some(subset.field.as_str()), Some(subset.size.unwrap_or(SIZE)))));
     }
     stored.extend(settings.children_collection.as_deref().map(Managed::new));
     managed::print(context, &stored, sample.sample).await
@@ -122,8 +118,8 @@ fn repository(context: &Context, settings: &SubsetSettings) -> Result<Parents, F
         need(None, PATTERN, "order")?;
     }
     let first = mongo_patterns_subset::Subset::new(need(settings.subset.as_ref(), PATTERN, "subset")?)
-        .size(settings.size.unwrap_or(10));
-    let first = with_given!(further::ordered(first, order), settings.embed.clone() => embedded_fields);
+        .size(settings.size.unwrap_or(SIZE));
+    let first = with_given!(ordered(first, order), settings.embed.clone() => embedded_fields);
     let builder = SubsetRepository::builder(parents, database.collection::<Document>(children))
         .parent_field(need(settings.parent.as_ref(), PATTERN, "parent")?)
         .child_id_field(need(settings.child_id.as_ref(), PATTERN, "child_id")?)
@@ -141,10 +137,29 @@ fn repository(context: &Context, settings: &SubsetSettings) -> Result<Parents, F
     for (field, of) in computed(settings.count_by.as_ref()) {
         builder = builder.count_by(of, field);
     }
-    for subset in settings.add_subset.iter().flatten() {
-        builder = builder.subset(further::parse("--add-subset", subset)?);
+    for subset in settings.further.iter().flatten() {
+        builder = builder.subset(further(subset));
     }
     Ok(builder.build()?)
+}
+
+fn further(settings: &FurtherSubset) -> mongo_patterns_subset::Subset {
+    let subset = mongo_patterns_subset::Subset::new(&settings.field).size(settings.size.unwrap_or(SIZE));
+    with_given!(
+        ordered(subset, &settings.order),
+        settings.filter.clone() => filter,
+        settings.embedded_fields.clone() => embedded_fields,
+    )
+}
+
+/// Orders a subset by fields, which descend after `-`.
+fn ordered(subset: mongo_patterns_subset::Subset, fields: &[String]) -> mongo_patterns_subset::Subset {
+    fields
+        .iter()
+        .fold(subset, |subset, field| match field.strip_prefix('-') {
+            Some(field) => subset.order_by(field, Direction::Descending),
+            None => subset.order_by(field.as_str(), Direction::Ascending),
+        })
 }
 
 /// Returns the field of a parent and that of a child from each `field=child's field`.

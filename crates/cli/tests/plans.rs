@@ -91,7 +91,7 @@ async fn each_plan_has_the_label_and_lists_the_store_of_the_settings() {
             named(&collection)
         );
         run(db, &reviews, &["--size", "5", "indexes", "--create"]).ok();
-        let settings = ["plan", "--from", "settings", "--old-size", "5"];
+        let settings = ["plan", "--from", "settings"];
         let layout = [("update", catalog), ("aggregate", "product")];
         assert_eq!(planned(db, &reviews, &settings), named(&layout));
     })

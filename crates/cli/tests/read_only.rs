@@ -110,7 +110,7 @@ async fn read_only_commands_send_no_write() {
         ("subset", &REVIEWS, "analyze", 0),
         ("subset", &REVIEWS, "analyze --sample 5", 0),
         ("subset", &REVIEWS, "plan --from collection", 0),
-        ("subset", &REVIEWS, "plan --from settings --old-order date", 0),
+        ("subset", &REVIEWS, "plan --from settings --order date", 0),
         ("subset", &REVIEWS, "migrate --from collection --dry-run", 0),
         ("subset", &unmigrated, "analyze", 0),
         ("subset", &unmigrated, "plan --from embedded", 0),

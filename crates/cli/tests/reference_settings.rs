@@ -1,5 +1,7 @@
 //! Tests of the settings of the reference commands: in the catalog, in profiles, and in an analysis.
 
+use std::path::Path;
+
 use mongo_patterns_core::Repository;
 use mongo_patterns_reference::{Reference, ReferenceRepository};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
@@ -7,6 +9,13 @@ use mongodb::bson::{Bson, Document, doc};
 
 use crate::reference::{filled, reference};
 use crate::support::*;
+
+/// Writes a profile with a further reference, and returns its path.
+fn profile_with(folder: &Path, field: &str) -> String {
+    let file = folder.join("further.toml");
+    std::fs::write(&file, format!("[[reference.further]]\n{field}\ncopy = [\"name\"]\n")).unwrap();
+    file.display().to_string()
+}
 
 /// Runs a command whose settings are those of the catalog.
 fn of_catalog(db: &TestDatabase, arguments: &[&str]) -> Ran {
@@ -32,6 +41,7 @@ async fn the_catalog_has_all_settings() {
         let order = doc! { "_id": 1, "buyers": [{ "_id": 1 }], "payer": { "_id": 1 } };
         repository.insert(&order).await.unwrap();
         let short = |arguments: &[&str]| of_catalog(db, arguments);
+        let folder = tempfile::tempdir().unwrap();
         for verb in ["verify", "indexes", "sweep", "repair", "indexes --create", "analyze"] {
             short(&verb.split(' ').collect::<Vec<_>>()).ok();
         }
@@ -47,13 +57,10 @@ async fn the_catalog_has_all_settings() {
         );
         refused(&short(&["verify", "--version-field", "v"]), "`version`");
         refused(&short(&["verify", "--array=false"]), "`references`");
-        refused(
-            &short(&["repair", "--add-reference", r#"{"field": "other", "copy": ["name"]}"#]),
-            "`references`",
-        );
+        let other = profile_with(folder.path(), "field = \"other\"");
+        refused(&short(&["--profile", &other, "repair"]), "`references`");
 
         // The profile of `init` has the same settings, whichever of the collections it is asked for.
-        let folder = tempfile::tempdir().unwrap();
         insert(db, "invoices", [doc! { "_id": 1 }]).await;
         for collection in ["orders", "customers", "invoices"] {
             let profile = folder.path().join(format!("{collection}.toml"));
@@ -196,7 +203,8 @@ async fn init_recognizes_copies() {
             "source_collection = \"customers\"",
             "reference = \"customer\"",
             "copy = [\"name\"]",
-            r#"add_reference = ['{"field":"payers","copy":["name"],"array":true}']"#,
+            "[[reference.further]]",
+            "field = \"payers\"",
         ]);
     })
     .await;
@@ -221,9 +229,6 @@ async fn wrong_settings_are_named() {
             ("--copy", "a=b.$c"),
             ("--version-field", "a.b"),
             ("--source-key", "a.b"),
-            ("--add-reference", "payer"),
-            ("--add-reference", r#"{"field": "$payer", "copy": ["name"]}"#),
-            ("--add-referring", r#"{"field": "payer", "copy": ["name"]}"#),
         ] {
             refused(&reference(db, &["verify", option, value]), &format!("{option}: "));
         }
@@ -231,8 +236,11 @@ async fn wrong_settings_are_named() {
         refused(&reference(db, &["verify"]), "there is no collection");
         insert(db, "customers", [doc! {}]).await;
         insert(db, "orders", [doc! {}]).await;
-        let other = r#"{"collection": "invoices", "field": "c", "copy": ["name"]}"#;
-        refused(&reference(db, &["verify", "--add-referring", other]), ".invoices");
+        let folder = tempfile::tempdir().unwrap();
+        let further = |field: &str| reference(db, &["--profile", &profile_with(folder.path(), field), "verify"]);
+        refused(&further("field = \"c\"\ncollection = \"invoices\""), ".invoices");
+        refused(&further("field = \"$payer\""), "$payer");
+        refused(&further("field = \"payer\"\nversion = \"v\""), "version");
         for bad in ["customer", "payer=payerId", "customer=a.b"] {
             refused(&reference(db, &["plan", "--from-field", bad]), "--from-field: ");
             refused(&reference(db, &["plan", "--back", "--to-field", bad]), "--to-field: ");

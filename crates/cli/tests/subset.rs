@@ -122,8 +122,8 @@ async fn existing_collections_are_migrated_and_their_order_and_size_change() {
         let stars = |verb: &[&str]| {
             let names = &REVIEWS[..10];
             let new = ["--order", "-stars", "--size", "3"];
-            let old = ["--from", "settings", "--old-order", "-date", "--old-size", "2"];
-            ran(on(db).arg("subset").args(names).args(new).args(verb).args(old))
+            let from = ["--from", "settings"];
+            ran(on(db).arg("subset").args(names).args(new).args(verb).args(from))
         };
         stars(&["plan"]).shows(["// writes: drop the old index"]);
         let migrated = stars(&["migrate", "--json"]);
@@ -137,8 +137,7 @@ async fn existing_collections_are_migrated_and_their_order_and_size_change() {
         subset(db, &["verify"]).says(2, "`order`");
 
         for (arguments, text) in [
-            ("--from settings", "--old-order"),
-            ("--from embedded --old-size 3", "only with --from settings"),
+            ("--from embedded --old-order date", "only with --from settings"),
             (
                 "--from collection --allow-non-empty-target",
                 "only with --from embedded",

@@ -19,7 +19,7 @@ async fn computed_fields_are_options_and_settings_in_the_catalog() {
             subset(db, &arguments)
         };
         with_computed(&["verify"]).says(2, "the setting `");
-        with_computed(&["migrate", "--from", "settings", "--old-without-totals"]).ok();
+        with_computed(&["migrate", "--from", "settings"]).ok();
         let product = all(db, "product").await.remove(0);
         assert_eq!(product.get_i32("stars_sum").ok(), Some(17));
         assert_eq!(product.get_i64("count").ok(), Some(5));
@@ -44,19 +44,30 @@ async fn computed_fields_are_options_and_settings_in_the_catalog() {
     .await;
 }
 
-const BEST: &str = r#"{"field": "best", "order": ["-stars"], "size": 1, "filter": {"stars": {"$gte": 4}}}"#;
+const BEST: &str = r#"
+[[subset.further]]
+field = "best"
+order = ["-stars"]
+size = 1
+filter = { stars = { "$gte" = 4 } }
+"#;
 
 #[tokio::test]
-async fn further_subsets_are_options_and_settings_in_the_catalog() {
+async fn further_subsets_are_tables_of_the_profile_and_settings_in_the_catalog() {
     testkit::run(async |db| {
         insert(db, "product", [doc! { "_id": 1 }]).await;
         let review = |id: i32| doc! { "review_id": id, "product_id": 1, "date": id, "stars": id };
         insert(db, "review", (0..7).map(review)).await;
         subset(db, &["migrate", "--from", "collection"]).ok();
-        subset(db, &["verify", "--add-subset", BEST]).says(2, "the setting `further_subsets`");
-        let arguments = ["--from", "settings", "--add-subset", BEST, "--old-add-subset", "none"];
-        let migrate: Vec<&str> = ["migrate"].into_iter().chain(arguments).collect();
-        subset(db, &migrate).ok();
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("profile.toml");
+        let with_profile = |profile: &str, arguments: &[&str]| {
+            std::fs::write(&file, profile).unwrap();
+            let profile = ["--profile", file.to_str().unwrap()];
+            subset(db, &[&profile, arguments].concat())
+        };
+        with_profile(BEST, &["verify"]).says(2, "the setting `further_subsets`");
+        with_profile(BEST, &["migrate", "--from", "settings"]).ok();
         let best = async || {
             let product = all(db, "product").await.remove(0);
             product.get_array("best").unwrap().clone()
@@ -71,8 +82,15 @@ async fn further_subsets_are_options_and_settings_in_the_catalog() {
         subset(db, &["repair"]).ok();
         assert_eq!(best().await, expected);
 
-        for bad in ["best", "{}", r#"{"field": "a.b", "order": ["stars"]}"#] {
-            subset(db, &["verify", "--add-subset", bad]).says(2, "--add-subset");
+        for (bad, text) in [
+            ("[[subset.further]]\nfield = \"best\"", "order"),
+            (
+                "[[subset.further]]\nfield = \"best\"\norder = [\"stars\"]\nlimit = 1",
+                "limit",
+            ),
+            ("[[subset.further]]\nfield = \"a.b\"\norder = [\"stars\"]", "a.b"),
+        ] {
+            with_profile(bad, &["verify"]).says(2, text);
         }
     })
     .await;

@@ -10,7 +10,7 @@ use super::advice::{percent, size};
 use super::analysis::{Analysis, ListLength, ratio};
 use super::distribution::stored;
 use super::lists::{element_bytes, size_of};
-use crate::Context;
+use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{counted, grouped, printable, to_json, wrapped};
 use crate::progress::Progress;

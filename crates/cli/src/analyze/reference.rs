@@ -18,11 +18,12 @@ use super::analysis::{Analysis, ListLength, ratio};
 use super::distribution::stored;
 use super::groups::{check_index, scaled};
 use super::subset::mean;
-use crate::Context;
 use crate::args::ReferenceSample;
+use crate::context::Context;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::nested::references::{ReferenceField, in_other_fields};
 use crate::progress::Progress;
+use crate::reference::fields::in_other_fields;
+use crate::settings::ReferenceField;
 
 pub(crate) async fn run(context: &Context, of: &Of<'_>, options: &ReferenceSample) -> Outcome {
     let progress = Progress::new(context.output, "analyze", "references", None);

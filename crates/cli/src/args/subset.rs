@@ -53,21 +53,9 @@ pub(crate) struct SubsetMigration {
     /// embedded.
     #[arg(long)]
     pub(crate) discard_embedded: bool,
-    /// With --from settings: the old order, if it changes.
+    /// With --from settings: the old order, if an interrupted migration to another order resumes.
     #[arg(long, value_name = "FIELDS", value_delimiter = ',', allow_hyphen_values = true)]
     pub(crate) old_order: Option<Vec<String>>,
-    /// With --from settings: the old size, if it changes.
-    #[arg(long, value_name = "CHILDREN")]
-    pub(crate) old_size: Option<u32>,
-    /// With --from settings: the old embedded fields, if they change; * for all but _id and the parent's.
-    #[arg(long, value_name = "FIELDS", value_delimiter = ',')]
-    pub(crate) old_embed: Option<Vec<String>>,
-    /// With --from settings: an old further subset, if they change, as --add-subset; none if there were none.
-    #[arg(long, value_name = "SUBSET")]
-    pub(crate) old_add_subset: Option<Vec<String>>,
-    /// With --from settings: the old settings have no total and no figures, which are added.
-    #[arg(long)]
-    pub(crate) old_without_totals: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -76,7 +64,7 @@ pub(crate) enum SubsetForm {
     Embedded,
     /// All children are in their collection; subsets are missing or maintained by another program
     Collection,
-    /// The order, the embedded fields or the size changes
+    /// The settings of the catalog, to another order, size, other embedded fields, further subsets or figures
     Settings,
 }
 

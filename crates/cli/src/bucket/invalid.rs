@@ -6,9 +6,9 @@ use mongodb::bson::oid::ObjectId;
 
 use super::keys::{flat_key, key_type};
 use super::work::Work;
-use crate::Context;
 use crate::analyze::invalid::{FEW, Invalid, Reason};
 use crate::args::Sample;
+use crate::context::Context;
 use crate::failure::Failure;
 use crate::settings::{BucketSettings, KeyType};
 

@@ -5,7 +5,7 @@ use mongodb::Database;
 use mongodb::bson::spec::BinarySubtype;
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::Context;
+use crate::context::Context;
 use crate::failure::Failure;
 use crate::settings::{BucketSettings, KeyType, need};
 

@@ -8,7 +8,7 @@ use mongodb::Collection;
 use mongodb::bson::Document;
 
 use super::keys::PATTERN;
-use crate::Context;
+use crate::context::Context;
 use crate::failure::Failure;
 use crate::settings::{BucketSettings, need, with_given};
 

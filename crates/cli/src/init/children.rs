@@ -8,7 +8,7 @@ use mongodb::bson::{Bson, Document, doc};
 
 use super::fields::is_called_id;
 use super::inspect::Inspection;
-use crate::Context;
+use crate::context::Context;
 use crate::failure::Failure;
 use crate::settings::{EmbeddedSettings, SubsetSettings};
 

@@ -5,7 +5,7 @@ use mongo_patterns_core::catalog;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::fields::is_count;
-use crate::Context;
+use crate::context::Context;
 use crate::failure::Failure;
 use crate::settings::OutlierSettings;
 

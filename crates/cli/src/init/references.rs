@@ -8,10 +8,9 @@ use mongo_patterns_core::catalog;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::inspect::Inspection;
-use crate::Context;
+use crate::context::Context;
 use crate::failure::Failure;
-use crate::nested::references::ReferenceField;
-use crate::settings::ReferenceSettings;
+use crate::settings::{ReferenceField, ReferenceSettings};
 
 /// The number of copies whose sources are looked up.
 const LOOKED_UP: usize = 20;
@@ -177,9 +176,7 @@ fn suggest(seen: &mut Inspection, collection: &str, sources: String, version: St
     ));
     seen.notes
         .push("fields that have another name in the copy are not found: add them to `copy`".to_owned());
-    let further: Vec<String> = references
-        .filter_map(|reference| serde_json::to_string(&reference).ok())
-        .collect();
+    let further: Vec<ReferenceField> = references.collect();
     seen.profile.reference = Some(ReferenceSettings {
         collection: Some(collection.to_owned()),
         source_collection: Some(sources),
@@ -189,8 +186,7 @@ fn suggest(seen: &mut Inspection, collection: &str, sources: String, version: St
         snapshot: first.snapshot.then_some(true),
         version_field: Some(version).filter(|version| version != VERSION),
         source_key: None,
-        add_reference: (!further.is_empty()).then_some(further),
-        add_referring: None,
+        further: (!further.is_empty()).then_some(further),
     });
     seen.patterns.push("reference");
 }

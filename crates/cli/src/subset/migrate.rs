@@ -4,14 +4,9 @@ use mongo_patterns_core::migration::Migration;
 
 use super::{Parents, Work, repository};
 use crate::args::{SubsetForm, SubsetMigration};
+use crate::catalog;
 use crate::failure::{Failure, Outcome};
 use crate::migrate::{Migrate, Mode};
-use crate::settings::SubsetSettings;
-
-/// The value of `--old-embed` for all fields but `_id` and the parent's.
-const ALL_FIELDS: &str = "*";
-/// The value of `--old-add-subset` for a parent with one subset.
-const NO_SUBSETS: &str = "none";
 
 impl Work<'_> {
     pub(super) async fn migrate(&self, options: &SubsetMigration, mode: Mode) -> Outcome {
@@ -46,7 +41,7 @@ impl Work<'_> {
                 migrate.execute(migration).await
             }
             SubsetForm::Settings => {
-                let old = self.old(options)?;
+                let old = self.old(options).await?;
                 let mut migration = self.parents.migrate_layout_from(&old);
                 migration.options().chunk = options.chunk;
                 migrate.execute(migration).await
@@ -54,46 +49,20 @@ impl Work<'_> {
         }
     }
 
-    /// Returns the repository with the old settings.
-    fn old(&self, options: &SubsetMigration) -> Result<Parents, Failure> {
-        let mut settings: SubsetSettings = self.settings.clone();
-        if let Some(order) = &options.old_order {
-            settings.order = Some(order.clone());
+    /// Returns the repository with the old settings, which are those of the catalog. A migration replaces them first, so
+    /// one that resumes does not know the old order, whose index it drops.
+    async fn old(&self, options: &SubsetMigration) -> Result<Parents, Failure> {
+        let stored = catalog::stored(self.context, self.settings).await?;
+        let mut old = stored.unwrap_or_else(|| self.settings.clone());
+        if options.old_order.is_some() {
+            old.order.clone_from(&options.old_order);
         }
-        settings.size = options.old_size.or(settings.size);
-        match &options.old_embed {
-            Some(fields) if *fields == [ALL_FIELDS] => settings.embed = None,
-            Some(fields) => settings.embed = Some(fields.clone()),
-            None => {}
-        }
-        match &options.old_add_subset {
-            Some(subsets) if *subsets == [NO_SUBSETS] => settings.add_subset = None,
-            Some(subsets) => settings.add_subset = Some(subsets.clone()),
-            None => {}
-        }
-        if options.old_without_totals {
-            settings.total = None;
-            for computed in [
-                &mut settings.sum,
-                &mut settings.min,
-                &mut settings.max,
-                &mut settings.count_by,
-            ] {
-                *computed = None;
-            }
-        }
-        repository(self.context, &settings)
+        repository(self.context, &old)
     }
 }
 
 /// Refuses options that have no effect with the given form.
 fn check(options: &SubsetMigration) -> Result<(), Failure> {
-    let has_old = options.old_order.is_some()
-        || options.old_size.is_some()
-        || options.old_embed.is_some()
-        || options.old_add_subset.is_some()
-        || options.old_without_totals;
-    let is = |form: SubsetForm| options.from == form;
     let restricted = [
         (
             options.allow_non_empty_target,
@@ -106,21 +75,12 @@ fn check(options: &SubsetMigration) -> Result<(), Failure> {
             SubsetForm::Embedded,
         ),
         (options.discard_embedded, "--discard-embedded", SubsetForm::Collection),
-        (
-            has_old,
-            "--old-order, --old-size, --old-embed, --old-add-subset and --old-without-totals",
-            SubsetForm::Settings,
-        ),
+        (options.old_order.is_some(), "--old-order", SubsetForm::Settings),
     ];
     for (is_set, option, form) in restricted {
-        if is_set && !is(form) {
+        if is_set && options.from != form {
             return Err(Failure::usage(format!("{option}: only with --from {}", form.name())));
         }
-    }
-    if is(SubsetForm::Settings) && !has_old {
-        return Err(Failure::usage(
-            "--from settings needs the old settings: pass --old-order, --old-size, --old-embed, --old-add-subset or --old-without-totals",
-        ));
     }
     Ok(())
 }

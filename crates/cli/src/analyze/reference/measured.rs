@@ -4,7 +4,7 @@ use mongodb::Collection;
 use mongodb::bson::{Bson, Document};
 
 use crate::analyze::analysis::Analysis;
-use crate::nested::references::ReferenceField;
+use crate::settings::ReferenceField;
 
 /// What is analyzed.
 pub(crate) struct Of<'a> {
