@@ -6,7 +6,6 @@ use futures::TryStreamExt;
 use mongo_patterns::archive::{Archive, Problem};
 use mongo_patterns::{ErrorKind, Repository};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
-use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::sales::*;
@@ -14,8 +13,8 @@ use support::archive::books::*;
 use support::archive::sales::*;
 use support::common::{all, assert_names, contents};
 
-/// Returns the repositories and the archive, which is in this cluster or as in another one.
-pub(super) async fn shop(db: &TestDatabase, elsewhere: bool) -> ([Books; 2], Archive<Document>) {
+/// Returns the repositories and the archive.
+pub(super) async fn shop(db: &TestDatabase) -> ([Books; 2], Archive<Document>) {
     let books = [HOT, COLD].map(|names| books_in(db.database(), names));
     for books in &books {
         books.ensure_indexes().await.unwrap();
@@ -24,10 +23,8 @@ pub(super) async fn shop(db: &TestDatabase, elsewhere: bool) -> ([Books; 2], Arc
         let stored = db.plain_collection::<Document>(name);
         stored.delete_many(doc! {}).await.unwrap();
     }
-    let archive = wholes(builder(db), db.database());
-    let archive = if elsewhere { archive.another_cluster() } else { archive };
-    let archive = archive.build().unwrap();
-    archive.ensure_indexes().replace_settings().await.unwrap();
+    let archive = wholes(builder(db), db.database()).build().unwrap();
+    archive.ensure_indexes().await.unwrap();
     db.recorder().clear();
     (books, archive)
 }
@@ -56,57 +53,53 @@ pub(super) async fn assert_whole([hot, cold]: &[Books; 2], archive: &Archive<Doc
 #[tokio::test]
 async fn an_outlier_moves_there_and_back_with_its_bytes() {
     testkit::run(async |db| {
-        for elsewhere in [false, true] {
-            let (books, archive) = shop(db, elsewhere).await;
-            let [hot, cold] = &books;
-            for (id, customers) in [(1, 1), (2, 9), (3, 6)] {
-                hot.insert(&book(id, id.into(), customers)).await.unwrap();
-            }
-            let mut permanent = book(4, 0, 4);
-            permanent.insert("date", new(0));
-            hot.insert(&permanent).await.unwrap();
-            let before = contents(db).await;
-            let lists = [elements(hot, 2).await, elements(hot, 3).await];
-            let planned = archive.run().plan().await.unwrap().migrated;
-            db.recorder().clear();
-            let moved = archive.run().await.unwrap();
-            assert_eq!((moved.documents, moved.related, moved.oldest), (3, 3 + 2, Some(old(1))));
-            assert_eq!(planned, moved);
-            if !elsewhere {
-                let names = db.recorder().names();
-                let chunk = "find aggregate find delete delete insert insert commitTransaction";
-                assert_eq!(names[6..].join(" "), chunk);
-            }
-            assert_eq!(hot.collection().count_documents(doc! {}).await.unwrap(), 1);
-            assert_eq!([elements(cold, 2).await, elements(cold, 3).await], lists);
-            assert_whole(&books, &archive).await;
-
-            assert!(!archive.restore(2).await.unwrap().already_there);
-            assert_eq!(elements(hot, 2).await, lists[0]);
-            assert!(cold.get(2).await.unwrap().is_none());
-            assert_whole(&books, &archive).await;
-            let restored = archive.restore_many(doc! {}).await.unwrap();
-            assert_eq!((restored.documents, restored.related), (2, 2));
-            let is_kept = |(name, _): &(String, Vec<Document>)| name != "mongo_patterns";
-            let sorted = |contents: Vec<(String, Vec<Document>)>| {
-                let mut contents: Vec<_> = contents.into_iter().filter(is_kept).collect();
-                for (_, documents) in &mut contents {
-                    documents.sort_by_key(ToString::to_string);
-                }
-                contents
-            };
-            assert_eq!(sorted(contents(db).await), sorted(before));
-            hot.push(2, "another").await.unwrap();
-
-            archive.run().await.unwrap();
-            let planned = archive.delete_archived_before(old(3)).plan().await.unwrap();
-            assert_eq!(planned.migrated.documents, 2);
-            assert_eq!(archive.delete_archived_before(old(3)).await.unwrap().documents, 2);
-            let left = all(&db.plain_collection(COLD[1])).await;
-            assert!(left.iter().all(|one| one.get_i32("book_id").unwrap() == 3), "{left:?}");
-            assert_eq!(elements(cold, 3).await, lists[1]);
-            assert_whole(&books, &archive).await;
+        let (books, archive) = shop(db).await;
+        let [hot, cold] = &books;
+        for (id, customers) in [(1, 1), (2, 9), (3, 6)] {
+            hot.insert(&book(id, id.into(), customers)).await.unwrap();
         }
+        let mut permanent = book(4, 0, 4);
+        permanent.insert("date", new(0));
+        hot.insert(&permanent).await.unwrap();
+        let before = contents(db).await;
+        let lists = [elements(hot, 2).await, elements(hot, 3).await];
+        let planned = archive.run().plan().await.unwrap().migrated;
+        db.recorder().clear();
+        let moved = archive.run().await.unwrap();
+        assert_eq!((moved.documents, moved.related, moved.oldest), (3, 3 + 2, Some(old(1))));
+        assert_eq!(planned, moved);
+        let names = db.recorder().names();
+        let chunk = "find aggregate find delete delete insert insert commitTransaction";
+        assert_eq!(names[6..].join(" "), chunk);
+        assert_eq!(hot.collection().count_documents(doc! {}).await.unwrap(), 1);
+        assert_eq!([elements(cold, 2).await, elements(cold, 3).await], lists);
+        assert_whole(&books, &archive).await;
+
+        assert!(!archive.restore(2).await.unwrap().already_there);
+        assert_eq!(elements(hot, 2).await, lists[0]);
+        assert!(cold.get(2).await.unwrap().is_none());
+        assert_whole(&books, &archive).await;
+        let restored = archive.restore_many(doc! {}).await.unwrap();
+        assert_eq!((restored.documents, restored.related), (2, 2));
+        let is_kept = |(name, _): &(String, Vec<Document>)| name != "mongo_patterns";
+        let sorted = |contents: Vec<(String, Vec<Document>)>| {
+            let mut contents: Vec<_> = contents.into_iter().filter(is_kept).collect();
+            for (_, documents) in &mut contents {
+                documents.sort_by_key(ToString::to_string);
+            }
+            contents
+        };
+        assert_eq!(sorted(contents(db).await), sorted(before));
+        hot.push(2, "another").await.unwrap();
+
+        archive.run().await.unwrap();
+        let planned = archive.delete_archived_before(old(3)).plan().await.unwrap();
+        assert_eq!(planned.migrated.documents, 2);
+        assert_eq!(archive.delete_archived_before(old(3)).await.unwrap().documents, 2);
+        let left = all(&db.plain_collection(COLD[1])).await;
+        assert!(left.iter().all(|one| one.get_i32("book_id").unwrap() == 3), "{left:?}");
+        assert_eq!(elements(cold, 3).await, lists[1]);
+        assert_whole(&books, &archive).await;
     })
     .await;
 }
@@ -118,8 +111,8 @@ async fn an_outlier_moves_there_and_back_with_its_bytes() {
 async fn a_push_between_the_read_and_the_deletion_is_archived() {
     testkit::run(async |db| {
         // The newest overflow document has room, or is full.
-        for (elsewhere, customers) in [(false, 4), (false, 5), (true, 4), (true, 5)] {
-            let (books, archive) = shop(db, elsewhere).await;
+        for customers in [4, 5] {
+            let (books, archive) = shop(db).await;
             let other = books_in(&db.plain_client().database(db.database().name()), HOT);
             other.insert(&book(1, 0, customers)).await.unwrap();
             let deletes = ("delete", Duration::from_millis(500));
@@ -140,7 +133,7 @@ async fn a_push_between_the_read_and_the_deletion_is_archived() {
 #[tokio::test]
 async fn a_related_document_without_its_document_is_found() {
     testkit::run(async |db| {
-        let ([hot, _], archive) = shop(db, false).await;
+        let ([hot, _], archive) = shop(db).await;
         for id in 1..=3 {
             hot.insert(&book(id, 0, 4)).await.unwrap();
         }
@@ -176,29 +169,27 @@ async fn a_related_document_without_its_document_is_found() {
 #[tokio::test]
 async fn a_conflict_stays_as_a_whole_unless_it_replaces() {
     testkit::run(async |db| {
-        for elsewhere in [false, true] {
-            let (books, archive) = shop(db, elsewhere).await;
-            let [hot, cold] = &books;
-            for id in 1..=4 {
-                hot.insert(&book(id, 0, 4)).await.unwrap();
-            }
-            cold.insert(&book(2, 1, 9)).await.unwrap();
-            let orphan = doc! { "_id": "orphan", "book_id": 3, "seq": 0, "count": 0, "customers_extra": [] };
-            let cold_extra = db.plain_collection::<Document>(COLD[1]);
-            cold_extra.insert_one(orphan).await.unwrap();
-            let planned = archive.run().plan().await.unwrap().migrated;
-            let moved = archive.run().await.unwrap();
-            assert_eq!((moved.documents, moved.related, moved.conflicts), (2, 2, 2));
-            assert_eq!(planned, moved);
-            assert_eq!((elements(hot, 2).await.len(), elements(cold, 2).await.len()), (4, 9));
-            let moved = archive.run().replace_archived().await.unwrap();
-            assert_eq!((moved.documents, moved.related, moved.conflicts), (2, 2, 0));
-            for id in 1..=4 {
-                assert_eq!(elements(cold, id).await.len(), 4);
-            }
-            assert_eq!(cold_extra.count_documents(doc! {}).await.unwrap(), 4);
-            assert_whole(&books, &archive).await;
+        let (books, archive) = shop(db).await;
+        let [hot, cold] = &books;
+        for id in 1..=4 {
+            hot.insert(&book(id, 0, 4)).await.unwrap();
         }
+        cold.insert(&book(2, 1, 9)).await.unwrap();
+        let orphan = doc! { "_id": "orphan", "book_id": 3, "seq": 0, "count": 0, "customers_extra": [] };
+        let cold_extra = db.plain_collection::<Document>(COLD[1]);
+        cold_extra.insert_one(orphan).await.unwrap();
+        let planned = archive.run().plan().await.unwrap().migrated;
+        let moved = archive.run().await.unwrap();
+        assert_eq!((moved.documents, moved.related, moved.conflicts), (2, 2, 2));
+        assert_eq!(planned, moved);
+        assert_eq!((elements(hot, 2).await.len(), elements(cold, 2).await.len()), (4, 9));
+        let moved = archive.run().replace_archived().await.unwrap();
+        assert_eq!((moved.documents, moved.related, moved.conflicts), (2, 2, 0));
+        for id in 1..=4 {
+            assert_eq!(elements(cold, id).await.len(), 4);
+        }
+        assert_eq!(cold_extra.count_documents(doc! {}).await.unwrap(), 4);
+        assert_whole(&books, &archive).await;
     })
     .await;
 }
@@ -208,7 +199,7 @@ async fn a_conflict_stays_as_a_whole_unless_it_replaces() {
 #[ignore = "slow: cargo xtask ci"]
 async fn wholes_of_any_size_move_or_are_counted() {
     testkit::run(async |db| {
-        let (books, archive) = shop(db, false).await;
+        let (books, archive) = shop(db).await;
         let [hot, _] = &books;
         let extra = db.plain_collection::<Document>(HOT[1]);
         let of = |book: i32, seq: i32, bytes: usize| {
@@ -245,45 +236,10 @@ async fn wholes_of_any_size_move_or_are_counted() {
     .await;
 }
 
-/// A process that died after the copy to another cluster. Only its copies are deleted.
-#[tokio::test]
-async fn the_copies_of_a_move_that_died_are_deleted() {
-    testkit::run(async |db| {
-        let ([hot, cold], archive) = shop(db, true).await;
-        hot.insert(&book(9, 0, 4)).await.unwrap();
-        archive.run().await.unwrap();
-        hot.insert(&book(1, 0, 8)).await.unwrap();
-        let extra = all(&db.plain_collection::<Document>(HOT[1])).await;
-        let id = |one: &Document| one.get("_id").unwrap().clone();
-        let ids: Vec<Bson> = extra.iter().map(id).collect();
-        db.plain_collection(COLD[0]).insert_one(book(1, 0, 2)).await.unwrap();
-        let cold_extra = db.plain_collection::<Document>(COLD[1]);
-        cold_extra.insert_many(extra).await.unwrap();
-        let own = doc! { "_id": "own", "book_id": 1, "seq": 7, "count": 0 };
-        cold_extra.insert_one(own).await.unwrap();
-        let catalog = db.plain_collection::<Document>("mongo_patterns");
-        let entry = catalog.find_one(doc! { "_id.kind": "archive" }).await.unwrap().unwrap();
-        let related = doc! { "db": db.database().name(), "collection": COLD[1], "ids": ids };
-        let left = doc! { "$set": {
-            "move": ObjectId::new(), "before": entry.get_object_id("move").unwrap(), "restores": false, "ids": [1],
-            "related": [related],
-        } };
-        let record = doc! { "_id.kind": "archive_of" };
-        catalog.update_one(record, left).await.unwrap();
-        assert!(archive.restore(1).await.unwrap().already_there);
-        let mut left: Vec<Bson> = all(&cold_extra).await.iter().map(id).collect();
-        left.retain(|id| id.as_str().is_some());
-        assert_eq!(left, [Bson::from("own")]);
-        assert!(cold.get(1).await.unwrap().is_none());
-        assert_eq!((elements(&hot, 1).await.len(), elements(&cold, 9).await.len()), (8, 4));
-    })
-    .await;
-}
-
 #[tokio::test]
 async fn a_restore_of_a_whole_is_a_part_of_the_callers_transaction() {
     testkit::run(async |db| {
-        let (books, archive) = shop(db, false).await;
+        let (books, archive) = shop(db).await;
         books[0].insert(&book(1, 0, 6)).await.unwrap();
         archive.run().await.unwrap();
         let mut session = db.client().start_session().await.unwrap();

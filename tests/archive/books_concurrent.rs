@@ -11,22 +11,16 @@ use super::books::*;
 use super::sales::beside_writers;
 use support::archive::books::*;
 
+/// Pushes of two processes, to few lists: each acknowledged element is once in its list, which is whole in one of the two.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "slow: cargo xtask ci"]
 async fn no_push_is_lost_beside_runs_and_restores() {
-    testkit::run(async |db| no_push_is_lost(db, false).await).await;
+    testkit::run(no_push_is_lost).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "slow: cargo xtask ci"]
-async fn no_push_is_lost_beside_runs_and_restores_of_another_cluster() {
-    testkit::run(async |db| no_push_is_lost(db, true).await).await;
-}
-
-/// Pushes of two processes, to few lists: each acknowledged element is once in its list, which is whole in one of the two.
-async fn no_push_is_lost(db: &TestDatabase, elsewhere: bool) {
+async fn no_push_is_lost(db: &TestDatabase) {
     const BOOKS: i32 = 8;
-    let ([hot, cold], archive) = shop(db, elsewhere).await;
+    let ([hot, cold], archive) = shop(db).await;
     // Not recorded: their commands would allow further ones.
     let plain = db.plain_client().database(db.database().name());
     let processes = [(); 2].map(|()| books_in(&plain, HOT));

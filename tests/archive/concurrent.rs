@@ -105,11 +105,12 @@ async fn write(db: &TestDatabase, archive: &Archive<Document>, id: i32) -> bool 
 /// Runs, restores and writers at once: each document is once in one of the collections, with all acknowledged writes.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_write_is_lost_beside_runs_and_restores() {
-    testkit::run(async |db| no_write_is_lost(db, &archive(db).await).await).await;
+    testkit::run(no_write_is_lost).await;
 }
 
-pub(super) async fn no_write_is_lost(db: &TestDatabase, archive: &Archive<Document>) {
+async fn no_write_is_lost(db: &TestDatabase) {
     const DOCUMENTS: i32 = 60;
+    let archive = &archive(db).await;
     plant(db, (0..DOCUMENTS).map(|id| sale(id, old(0)))).await;
     let round = async || {
         let run = || archive.run().chunk(10).into_future();

@@ -3,8 +3,6 @@
 pub(crate) mod books;
 pub(crate) mod books_concurrent;
 pub(crate) mod calls;
-pub(crate) mod clusters;
-pub(crate) mod clusters_concurrent;
 pub(crate) mod concurrent;
 pub(crate) mod files;
 pub(crate) mod files_concurrent;

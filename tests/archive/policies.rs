@@ -31,7 +31,7 @@ fn cold_in(database: &Database, id: &str) -> Policies {
 }
 
 /// Returns the repositories of both, and the archive, of policies with an id or by `_id`.
-async fn office(db: &TestDatabase, id: &str, elsewhere: bool) -> ([Policies; 2], Archive<Document>) {
+async fn office(db: &TestDatabase, id: &str) -> ([Policies; 2], Archive<Document>) {
     let database = db.database();
     let policies = [builder(database).id_field(id).build().unwrap(), cold_in(database, id)];
     for policies in &policies {
@@ -42,7 +42,6 @@ async fn office(db: &TestDatabase, id: &str, elsewhere: bool) -> ([Policies; 2],
     let archive = archive.age_field("dateSet").older_than(AGE).id_field(id);
     let owner = if id == "_id" { "documentId" } else { id };
     let archive = archive.related(collection("policyRevisions"), collection(COLD[1]), owner);
-    let archive = if elsewhere { archive.another_cluster() } else { archive };
     let archive = archive.build().unwrap();
     archive.ensure_indexes().await.unwrap();
     db.recorder().clear();
@@ -61,7 +60,7 @@ async fn assert_sound(policies: &[Policies; 2], archive: &Archive<Document>) {
 async fn a_history_moves_there_and_back() {
     for id in ["policyId", "_id"] {
         testkit::run(async |db| {
-            let (policies, archive) = office(db, id, false).await;
+            let (policies, archive) = office(db, id).await;
             let [hot, cold] = &policies;
             let policy = |number: i32| match id {
                 "_id" => policy_by_id(number),
@@ -109,7 +108,7 @@ async fn a_history_moves_there_and_back() {
 #[ignore = "slow: cargo xtask ci"]
 async fn an_update_between_the_read_and_the_deletion_is_archived() {
     testkit::run(async |db| {
-        let (policies, archive) = office(db, "policyId", false).await;
+        let (policies, archive) = office(db, "policyId").await;
         policies[0].insert(&policy(1)).await.unwrap();
         let plain = db.plain_client().database(db.database().name());
         let other = builder(&plain).build().unwrap();
@@ -128,16 +127,14 @@ async fn an_update_between_the_read_and_the_deletion_is_archived() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_revision_is_lost_beside_runs_and_restores() {
-    for elsewhere in [false, true] {
-        testkit::run(async |db| no_revision_is_lost(db, elsewhere).await).await;
-    }
+    testkit::run(no_revision_is_lost).await;
 }
 
-async fn no_revision_is_lost(db: &TestDatabase, elsewhere: bool) {
+async fn no_revision_is_lost(db: &TestDatabase) {
     const POLICIES: i32 = 6;
     /// The most updates: each revision moves in each round, so their number is bounded, and so is their size.
     const UPDATES: i64 = 100;
-    let (policies, archive) = office(db, "policyId", elsewhere).await;
+    let (policies, archive) = office(db, "policyId").await;
     let [hot, _] = &policies;
     // Not recorded: their commands would allow further ones.
     let processes = [(); 2].map(|()| {
@@ -182,7 +179,7 @@ async fn no_revision_is_lost(db: &TestDatabase, elsewhere: bool) {
 #[tokio::test]
 async fn a_plan_warns_of_a_follower() {
     testkit::run(async |db| {
-        let (policies, archive) = office(db, "policyId", false).await;
+        let (policies, archive) = office(db, "policyId").await;
         policies[0].insert(&policy(1)).await.unwrap();
         let planned = archive.run().before(later()).plan().await.unwrap();
         assert_eq!(planned.warnings, []);

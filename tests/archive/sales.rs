@@ -4,22 +4,11 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use futures::future::join_all;
-use mongo_patterns::Repository;
-use mongo_patterns::archive::Archive;
 use mongo_patterns_testkit::{FailPoint, TestDatabase};
 use mongodb::Collection;
 use mongodb::bson::{Document, doc};
 
-use support::archive::sales::*;
 use support::pace::Pace;
-
-/// Returns one that moves documents as between two clusters.
-pub async fn elsewhere(db: &TestDatabase) -> Archive<Document> {
-    let archive = builder(db).another_cluster().build().unwrap();
-    archive.ensure_indexes().await.unwrap();
-    db.recorder().clear();
-    archive
-}
 
 /// Runs a call, and something else while the server blocks this command of it for a time, before its execution. Returns the
 /// results of both.

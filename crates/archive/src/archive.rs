@@ -4,10 +4,9 @@ use mongo_patterns_core::index::{Ensure, Managed, PlannedIndex};
 use mongo_patterns_core::lanes::Lanes;
 use mongo_patterns_core::{Repository, Validator};
 
-use crate::link::Link;
 use crate::prelude::*;
 use crate::query;
-use crate::transfer::{Linked, Transfer};
+use crate::transfer::Transfer;
 use crate::wholes::{Moving, Wholes};
 
 mongo_patterns_core::repository! {
@@ -28,8 +27,6 @@ pub(crate) struct Shared {
     pub(crate) lanes: Lanes,
     /// The name of the index on the age, in both.
     pub(crate) index: String,
-    /// If the archive is in another cluster.
-    pub(crate) link: Option<Link>,
     pub(crate) wholes: Wholes,
 }
 
@@ -40,11 +37,6 @@ impl Shared {
             true => (&self.archived, &self.current),
             false => (&self.current, &self.archived),
         };
-        let linked = |link| Linked {
-            link,
-            lanes: &self.lanes,
-            restores,
-        };
         Transfer {
             from,
             to,
@@ -52,7 +44,6 @@ impl Shared {
             replaces: false,
             newest: None,
             wholes: self.moving(restores),
-            link: self.link.as_ref().map(linked),
             retry: &self.settings.retry,
             age: self.settings.age.as_str(),
         }
@@ -74,29 +65,24 @@ impl Shared {
             let name = format!("{by}_1_{age}_1");
             of_current.push(PlannedIndex::new(name, doc! { by.as_str(): 1, age: 1 }).or_longer());
         }
-        let archived = [wholes.managed(&self.archived, vec![by_age()])].into_iter();
-        let archived = archived.chain(wholes.managed_related(true));
-        let mut collections: Vec<Managed> = match self.link {
-            None => archived.collect(),
-            Some(_) => archived.map(Managed::not_sharded).collect(),
-        };
+        let mut collections: Vec<Managed> = vec![wholes.managed(&self.archived, vec![by_age()])];
+        collections.extend(wholes.managed_related(true));
         collections.push(wholes.managed(&self.current, of_current));
         collections.extend(wholes.managed_related(false));
-        let mut form = settings.stored_form(&self.archived, self.link.is_some());
+        let mut form = settings.stored_form(&self.archived);
         wholes.add_settings(&mut form);
         Ensure::new(self.operation("ensure_indexes"), None, form, collections).fields(vec![("age", age)])
     }
 }
 
 impl<D> Archive<D> {
-    pub(crate) fn new([current, archived]: [Raw; 2], settings: Settings, wholes: Wholes, link: Option<Link>) -> Self {
+    pub(crate) fn new([current, archived]: [Raw; 2], settings: Settings, wholes: Wholes) -> Self {
         Self::of(Shared {
             index: format!("{}_1__id_1", settings.age),
             lanes: Lanes::new(&current),
             current,
             archived,
             settings,
-            link,
             wholes,
         })
     }
@@ -118,8 +104,6 @@ impl<D: Send + Sync> Archive<D> {
 /// documents need one that begins with their field: that of their own pattern does, so call its `ensure_indexes` first, for the
 /// archived collections too. With an [id field](crate::ArchiveBuilder::id_field) there is a unique index on it in both
 /// collections, and with [`keep_newest_by`](crate::ArchiveBuilder::keep_newest_by) one on its field and the age.
-///
-/// [`ensure_sharded`](Repository::ensure_sharded) does not shard an archive in another cluster.
 ///
 /// There are no validators: the documents are those of the application.
 impl<D> Repository for Archive<D> {

@@ -6,7 +6,6 @@ use mongo_patterns_core::RetryPolicy;
 use mongo_patterns_core::settings::{check_acknowledged, configuration, required};
 
 use crate::archive::Archive;
-use crate::link::{Link, confirmed};
 use crate::prelude::*;
 use crate::wholes::{Related, Wholes};
 
@@ -19,7 +18,6 @@ mongo_patterns_core::builder! {
         newest_by: Option<String>,
         id: Option<String>,
         related: Vec<(Raw, Raw, String)>,
-        in_another_cluster: bool,
     }
     with retry, max_time;
 
@@ -45,18 +43,11 @@ mongo_patterns_core::builder! {
     /// Sets the field by which [related](Self::related) documents name a document, such as `policyId`; `_id` by default. It is
     /// unique. A document without a value in it has no related documents.
     id_field(name: impl Into<String>) => id = Some(name.into());
-
-    /// Tells that the archive is in another cluster: its collection is of a client of that cluster. Both clusters are replica
-    /// sets or sharded, and what is moved is confirmed by a majority, whatever the write concerns of the collections are.
-    ///
-    /// See [another cluster](crate#another-cluster).
-    another_cluster() => in_another_cluster = true;
 }
 
 impl<D> Archive<D> {
     /// Starts to build an archive of a collection in a second one, with their read preferences, read concerns and write
-    /// concerns. Both are of one client, but for an archive in [another cluster](ArchiveBuilder::another_cluster). They can be
-    /// in two databases.
+    /// concerns. Both are of one client. They can be in two databases.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -83,8 +74,8 @@ impl<D> Archive<D> {
 
 impl<D> ArchiveBuilder<D> {
     /// Lets related documents move with each document: those of another collection whose field has its `_id`, or its value in
-    /// the [id field](Self::id_field). The second collection has the archived ones, in the cluster of the archive. Can be
-    /// called for several collections.
+    /// the [id field](Self::id_field). The second collection has the archived ones. Can be called for
+    /// several collections.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -132,13 +123,11 @@ impl<D> ArchiveBuilder<D> {
         let mut pairs = vec![(&self.current, &self.archived)];
         pairs.extend(self.related.iter().map(|(current, archived, _)| (current, archived)));
         for (number, (current, archived)) in pairs.iter().enumerate() {
-            if !self.in_another_cluster {
-                check_collections(current, archived)?;
-            }
+            check_collections(current, archived)?;
             let is_same = |(other, of_archive): &(&Raw, &Raw)| {
-                let are = |a: &Raw, b: &Raw| a.namespace() == b.namespace();
-                let is_crosswise = are(other, archived) || are(of_archive, current);
-                are(other, current) || are(of_archive, archived) || !self.in_another_cluster && is_crosswise
+                [other, of_archive]
+                    .iter()
+                    .any(|one| [current, archived].iter().any(|new| one.namespace() == new.namespace()))
             };
             if pairs[..number].iter().any(is_same) {
                 return Err(configuration(
@@ -146,24 +135,19 @@ impl<D> ArchiveBuilder<D> {
                 ));
             }
         }
-        let collection = match self.in_another_cluster {
-            true => confirmed,
-            false => Raw::clone,
-        };
-        let related = self.related.iter().map(|(current, archived, field)| {
+        let related = self.related.into_iter().map(|(current, archived, field)| {
+            let field = FieldName::new(field)?;
             Ok(Related {
-                current: collection(current),
-                archived: collection(archived),
-                field: FieldName::new(field)?,
+                current,
+                archived,
+                field,
             })
         });
         let wholes = Wholes {
             id,
             related: related.collect::<Result<_>>()?,
         };
-        let ends = [&self.current, &self.archived].map(collection);
-        let link = self.in_another_cluster.then(|| Link::new(&ends[0], &ends[1]));
-        Ok(Archive::new(ends, settings, wholes, link))
+        Ok(Archive::new([self.current, self.archived], settings, wholes))
     }
 }
 

@@ -9,9 +9,6 @@ mongo_patterns_core::problems! {
     pub enum Problem {
         /// Both collections have a document with this `_id`. A program inserted it again, or moved it by other means.
         InBoth = "both collections have a document with this `_id`: delete the one that is not needed",
-        /// Both collections have the document because a move between two clusters has not ended: its process works on it, or
-        /// died.
-        Unfinished = "both collections have the document because a move between the clusters has not ended: the next run or restore ends it",
         /// The document that this one is related to is in the other collection. A program inserted one of the two without the
         /// other, or moved it by other means.
         Elsewhere = "the document to which this related one belongs is in the other collection: restore that one if it is archived, otherwise move this one by hand",

@@ -125,42 +125,6 @@
 //!
 //! What is left is what `prune(id).before(time)` leaves. A call that restores some of them should restore all of a document.
 //!
-//! # Another cluster
-//!
-//! The archive can be in another cluster, such as one with slower and cheaper disks:
-//!
-//! ```no_run
-//! # use std::time::Duration;
-//! # use mongo_patterns::archive::Archive;
-//! # use mongo_patterns::mongodb::{Client, bson::Document};
-//! # async fn f(client: Client, cold: Client) -> mongo_patterns::Result<()> {
-//! let sales = client.database("shop").collection::<Document>("sales");
-//! let archived = cold.database("archive").collection::<Document>("sales");
-//! let archive = Archive::<Document>::builder(sales, archived)
-//!     .another_cluster()
-//!     .age_field("date")
-//!     .older_than(Duration::from_secs(5 * 365 * 24 * 60 * 60))
-//!     .build()?;
-//! # Ok(())
-//! # }
-//! ```
-//!
-//! There is no transaction over two clusters. The cluster of the collection decides whether a move takes effect, and the archive's
-//! catalog has a record of the last move. What is different from one cluster:
-//!
-//! - For a moment, both collections have the documents of a chunk. [`get`](Archive::get) and [`find`](Archive::find) read the collection
-//!   first, so they find each document once.
-//! - A process that dies can leave the copies of one chunk in the archive. The next [`run`](Archive::run), or restore, deletes them.
-//!   Until then [`verify`](Archive::verify) names them as [`Unfinished`](Problem::Unfinished). If one of these documents is deleted in
-//!   the collection before that, its copy is still found.
-//! - Documents are locked while the other cluster stores them, but not longer than about a second: then the chunk is
-//!   given up, and halved. One document alone has more time, as long as the other cluster answers.
-//! - One chunk moves at a time. A move waits for the one of a process that died in the middle of it, until the server ends its
-//!   transaction, which takes 60 to 90 seconds.
-//! - A restore cannot be in a transaction of the caller, and a [replaced](action::Run::replace_archived) document is lost even
-//!   if the chunk is given up afterwards.
-//! - Writes are confirmed by a majority of both clusters.
-//!
 //! # Files
 //!
 //! The module `files`, which the feature of this name adds, archives into files of a directory or an object store.
@@ -169,8 +133,7 @@
 //!
 //! - Old documents are deleted, and not kept: a TTL index does it.
 //! - All documents fit into memory, or old ones are read as often as new ones: a second collection saves nothing.
-//! - The archive is to cost less per byte: a collection of the same cluster does not. Use [another cluster](#another-cluster),
-//!   or [files](#files).
+//! - The archive is to cost less per byte: a collection of the same cluster does not. Use [files](#files).
 //! - A [reference](https://docs.rs/mongo-patterns-reference) follows the collection, or a subset's children are in it: for their
 //!   followers an archived document is a deleted one.
 //!
@@ -178,9 +141,8 @@
 //!
 //! Safe for concurrent writers in any number of processes, whether they use this crate or not:
 //!
-//! - A document is in the collection or in the archive, in exactly one of them for every reader of a snapshot. With an archive in
-//!   another cluster it is in at least one of them, and found once.
-// proof: archive::concurrent::no_write_is_lost_beside_runs_and_restores, archive::clusters::no_write_is_lost_beside_runs_and_restores, faults::table::every_operation_with_a_fault_and_a_drop
+//! - A document is in the collection or in the archive, in exactly one of them for every reader of a snapshot.
+// proof: archive::concurrent::no_write_is_lost_beside_runs_and_restores, faults::table::every_operation_with_a_fault_and_a_drop
 //! - An acknowledged write of another client is in the archived document, or the document stays. A write that comes later finds no
 //!   document with this `_id`. [`get`](Archive::get) finds it in the archive.
 // proof: archive::concurrent::a_write_between_the_read_and_the_deletion_is_kept, archive::concurrent::no_write_is_lost_beside_runs_and_restores
@@ -188,11 +150,10 @@
 // proof: archive::values::documents_keep_their_bytes_there_and_back
 //! - A document that is inserted again under the `_id` of an archived one stays in the collection, and is reported.
 // proof: archive::run::a_conflict_stays_unless_it_replaces
-//! - A run that ends at any point leaves no document in both, and the next one continues. With another cluster, the next one
-//!   deletes what is in both.
-// proof: conformance::migrations::interrupted::a_migration_that_fails_or_is_dropped_at_a_command_resumes, archive::clusters::the_next_move_ends_the_last_one
+//! - A run that ends at any point leaves no document in both, and the next one continues.
+// proof: conformance::migrations::interrupted::a_migration_that_fails_or_is_dropped_at_a_command_resumes
 //! - [Related](#related-documents) documents are where their document is.
-// proof: archive::books_concurrent::no_push_is_lost_beside_runs_and_restores, archive::books_concurrent::no_push_is_lost_beside_runs_and_restores_of_another_cluster, archive::policies::no_revision_is_lost_beside_runs_and_restores, faults::table::every_operation_with_a_fault_and_a_drop
+// proof: archive::books_concurrent::no_push_is_lost_beside_runs_and_restores, archive::policies::no_revision_is_lost_beside_runs_and_restores, faults::table::every_operation_with_a_fault_and_a_drop
 //! - Of the documents that [`keep_newest_by`](ArchiveBuilder::keep_newest_by) concerns, none moves before an older one of its value.
 // proof: archive::revisions::an_interrupted_run_leaves_no_gap, archive::revisions::writers_beside_runs_leave_no_gap, archive::revisions::a_revision_that_cannot_move_ends_the_run
 //! - A document that another client writes all the time does not stop a run.
@@ -224,7 +185,7 @@
 //! |---|---|---|
 //! | [`get`](Archive::get) | 1; 2 for an archived document, 3 for an absent one | 1 each |
 //! | [`find`](Archive::find) | 2 | those of a page and those that the filter leaves out, in both collections |
-//! | [`run`](Archive::run) | 3, and 4 for each chunk of 500; 6 and 10 with another cluster | those that are old enough, twice |
+//! | [`run`](Archive::run) | 3, and 4 for each chunk of 500 | those that are old enough, twice |
 //! | [`due`](Archive::due) | 1 | none, or those that are old enough if some are to keep |
 //! | [`restore`](Archive::restore) | 4 | 1 |
 //! | [`restore_many`](Archive::restore_many) | 4, and 4 for each chunk of 500 | all archived ones, or those of the filter twice |
@@ -248,7 +209,6 @@ mod entry;
 #[cfg(feature = "files")]
 pub mod files;
 mod finding;
-mod link;
 mod newest;
 mod page;
 mod prelude;

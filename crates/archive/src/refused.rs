@@ -4,23 +4,17 @@ use mongo_patterns_core::error::{CommandError, duplicate_key};
 
 use crate::prelude::*;
 
-fn in_both(to: &Raw) -> String {
-    format!(
-        "`{}` has a document with this `_id` too, nothing was changed: delete one of the two",
-        to.name()
-    )
-}
-
-pub(crate) fn already_exists(to: &Raw, id: &Bson) -> Error {
-    Error::new(ErrorKind::AlreadyExists, in_both(to))
-        .at(id.clone(), "")
-        .of_collection(to)
-}
-
 /// Converts the error of the insert, with the document that was refused.
 pub(crate) fn refused(error: CommandError, to: &Raw, id: Option<Bson>) -> Error {
     let error = match duplicate_key(&error) {
-        Some(duplicate) if duplicate.is_of_id() => Error::from_driver(ErrorKind::AlreadyExists, in_both(to), error),
+        Some(duplicate) if duplicate.is_of_id() => Error::from_driver(
+            ErrorKind::AlreadyExists,
+            format!(
+                "`{}` has a document with this `_id` too, nothing was changed: delete one of the two",
+                to.name()
+            ),
+            error,
+        ),
         Some(duplicate) => Error::from_driver(
             ErrorKind::DuplicateKey,
             format!(

@@ -22,15 +22,12 @@ pub(crate) struct Settings {
 
 impl Settings {
     /// Returns the settings of the stored form. The age and the documents to keep can change at any time.
-    pub(crate) fn stored_form(&self, archived: &Collection<RawDocumentBuf>, in_another_cluster: bool) -> Document {
+    pub(crate) fn stored_form(&self, archived: &Collection<RawDocumentBuf>) -> Document {
         let mut form = doc! {
             "age": self.age.as_str(),
             "archive_database": archived.namespace().db,
             "archive_collection": archived.name(),
         };
-        if in_another_cluster {
-            form.insert("another_cluster", true);
-        }
         if let Some(by) = &self.newest_by {
             form.insert("keep_newest_by", by.as_str());
         }

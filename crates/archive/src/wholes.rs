@@ -13,11 +13,6 @@
 //!
 //! Their number is not known: a history can have any number of revisions. The client holds what moves together in memory, and
 //! the server in its cache. So too many of them halve the chunk, before they are read.
-//!
-//! ## Why does a move between clusters record their `_id`s?
-//!
-//! Only what was copied is deleted when a move did not take effect. The archive can have other related documents of the same
-//! document, by which it is damaged, and which are then not lost.
 
 use mongo_patterns_core::document_id::with_ids;
 use mongo_patterns_core::error::refused_document;
@@ -267,13 +262,6 @@ pub(crate) async fn insert(parts: &[Part], conn: &mut Conn<'_>) -> Result<()> {
 impl Part {
     pub(crate) fn documents(&self) -> &[RawDocumentBuf] {
         &self.documents
-    }
-
-    /// Returns what the record of a move between clusters has of it: the `_id`s, by the collection of the archive.
-    pub(crate) fn recorded(&self, restores: bool) -> Document {
-        let archived = if restores { &self.from } else { &self.to }.namespace();
-        let ids: Vec<Bson> = self.documents.iter().map(|document| id_of(document)).collect();
-        doc! { "db": archived.db, "collection": archived.coll, "ids": ids }
     }
 }
 

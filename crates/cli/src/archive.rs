@@ -14,7 +14,7 @@ use crate::failure::{Exit, Failure, Outcome};
 use crate::findings::Check;
 use crate::migrate::{Migrate, Mode};
 use crate::output::Summary;
-use crate::{connection, extended_json, indexes, shard};
+use crate::{extended_json, indexes, shard};
 
 type Documents = Archive<Document>;
 
@@ -62,14 +62,7 @@ pub(crate) async fn run(context: &Context, settings: &ArchiveSettings, verb: &Ar
 
 async fn archive(context: &Context, settings: &ArchiveSettings, verb: &ArchiveVerb) -> Result<Documents, Failure> {
     let name = settings.archive_db.as_deref().unwrap_or(context.database.name());
-    let uri = settings.archive_uri.as_ref().map(|uri| uri.0.as_str());
-    let uri = uri.filter(|uri| !uri.is_empty());
-    let archived = match uri {
-        None => context.database.client().database(name),
-        Some(uri) => connection::connect_to(uri, "the connection string (--archive-uri or MONGODB_ARCHIVE_URI)")
-            .await?
-            .database(name),
-    };
+    let archived = context.database.client().database(name);
     let older_than = match verb {
         ArchiveVerb::Status(older_than) | ArchiveVerb::Plan(older_than) | ArchiveVerb::Run { older_than, .. } => {
             age(*older_than)
@@ -81,9 +74,6 @@ async fn archive(context: &Context, settings: &ArchiveSettings, verb: &ArchiveVe
         .age_field(&settings.age)
         .older_than(older_than)
         .id_field(&settings.id);
-    if uri.is_some() {
-        builder = builder.another_cluster();
-    }
     if let Some(field) = &settings.keep_newest_by {
         builder = builder.keep_newest_by(field);
     }

@@ -59,7 +59,7 @@ impl Connection {
     /// Returns a client, and the id by which the server lists its operations.
     pub(crate) async fn connect(&self) -> Result<(Client, String), Failure> {
         let uri = self.uri.as_deref().filter(|uri| !uri.is_empty()).unwrap_or(LOCAL);
-        let mut options = parse(uri, WHERE).await?;
+        let mut options = parse(uri).await?;
         let id = ObjectId::new().to_hex();
         let info = DriverInfo::builder().name("mongo-patterns").version(id.clone());
         options.driver_info = Some(info.build());
@@ -70,7 +70,7 @@ impl Connection {
                 "a file of --tls-ca-file, --tls-certificate-key-file or the connection string is invalid: {}",
                 error.kind
             )),
-            _ => refused(uri, WHERE, &error),
+            _ => refused(uri, &error),
         })?;
         Ok((client, id))
     }
@@ -146,15 +146,9 @@ impl fmt::Debug for Connection {
     }
 }
 
-/// Returns a client of another cluster, whose options are all in the connection string.
-pub(crate) async fn connect_to(uri: &str, named: &str) -> Result<Client, Failure> {
-    let options = parse(uri, named).await?;
-    Client::with_options(options).map_err(|error| refused(uri, named, &error))
-}
-
-async fn parse(uri: &str, named: &str) -> Result<ClientOptions, Failure> {
+async fn parse(uri: &str) -> Result<ClientOptions, Failure> {
     let options = ClientOptions::parse(uri).await;
-    let mut options = options.map_err(|error| refused(uri, named, &error))?;
+    let mut options = options.map_err(|error| refused(uri, &error))?;
     options.app_name.get_or_insert_with(|| "mongo-patterns".to_owned());
     options.server_selection_timeout.get_or_insert(SERVER_SELECTION_TIMEOUT);
     Ok(options)
@@ -173,22 +167,22 @@ pub(crate) fn database(client: &Client, option: Option<&str>, profile: &Profile)
 }
 
 /// Hides the driver's text if the connection string can contain a password, because the text quotes parts of it.
-fn refused(uri: &str, named: &str, error: &mongodb::error::Error) -> Failure {
+fn refused(uri: &str, error: &mongodb::error::Error) -> Failure {
     if !uri.starts_with("mongodb://") && !uri.starts_with("mongodb+srv://") {
-        return Failure::usage(format!("{named} must start with mongodb:// or mongodb+srv://"));
+        return Failure::usage(format!("{WHERE} must start with mongodb:// or mongodb+srv://"));
     }
     if matches!(*error.kind, ErrorKind::DnsResolve { .. }) {
         return Failure::new(
             Exit::Server,
-            format!("DNS cannot resolve the host of {named}: check its name and the network"),
+            format!("DNS cannot resolve the host of {WHERE}: check its name and the network"),
         );
     }
     if uri.contains('@') {
         return Failure::usage(format!(
-            "{named} is invalid: check hosts and options; in user and password the characters : / ? # [ ] @ % must be percent-encoded, such as %40 for @"
+            "{WHERE} is invalid: check hosts and options; in user and password the characters : / ? # [ ] @ % must be percent-encoded, such as %40 for @"
         ));
     }
-    Failure::usage(format!("{named} is invalid: {}", error.kind))
+    Failure::usage(format!("{WHERE} is invalid: {}", error.kind))
 }
 
 #[cfg(test)]

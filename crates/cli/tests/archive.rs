@@ -14,23 +14,14 @@ fn days_ago(days: i64) -> DateTime {
 
 #[tokio::test]
 async fn documents_move_there_and_back() {
-    testkit::run(async |db: &TestDatabase| there_and_back(db, "").await).await;
+    testkit::run(there_and_back).await;
 }
 
-/// The server is both clusters.
-#[tokio::test]
-async fn documents_move_to_another_cluster_and_back() {
-    testkit::run(async |db: &TestDatabase| there_and_back(db, db.server().uri()).await).await;
-}
-
-async fn there_and_back(db: &TestDatabase, uri: &str) {
+async fn there_and_back(db: &TestDatabase) {
     let [sales, archived] = ["sales", "archived_sales"].map(|name| db.collection::<Document>(name));
     let sale = |id: i32| doc! { "_id": id, "date": days_ago(i64::from(id) * 100 + 50) };
     sales.insert_many((0..8).map(sale)).await.unwrap();
-    let archive = |arguments: &[&str]| {
-        let command = &mut on(db);
-        ran(command.env("MONGODB_ARCHIVE_URI", uri).args(SETTINGS).args(arguments))
-    };
+    let archive = |arguments: &[&str]| ran(on(db).args(SETTINGS).args(arguments));
     let old = ["--older-than", "300"];
     let of = |verb: &'static str| [&[verb][..], &old].concat();
 

@@ -5,7 +5,6 @@
 //! The writer adds its number to the document, by `_id`, as an application does. The number is there once, whatever a retry
 //! does, as with `$addToSet`.
 
-pub mod clusters;
 pub mod files;
 pub mod wholes;
 

@@ -21,7 +21,6 @@
 //! | [`steps`] | `run` of migrations that run once, with its lease |
 //! | [`versions`] | `update` and `migrate` of documents of several versions, beside an older release |
 //! | [`archive`] | `run`, `restore` and `get` of the archive, beside a writer |
-//! | [`archive::clusters`] | the same with another cluster, beside paused processes |
 //! | [`archive::files`] | `run` and `restore_file` with files, beside paused processes |
 //! | [`archive::wholes`] | the same of an outlier with its overflow documents, beside pushes |
 //! | [`migration`] | `migrate_from_embedded`, with the writes of [`subset`] |

@@ -13,7 +13,7 @@ use crate::world::{Protocol, Ran, Step, World};
 const TRACES: &str = include_str!("../../../tests/faults/table/traces.txt");
 
 /// The calls of each model.
-pub const CALLS: [(&str, &[&str]); 13] = [
+pub const CALLS: [(&str, &[&str]); 12] = [
     (
         "bucket",
         &[
@@ -80,10 +80,6 @@ pub const CALLS: [(&str, &[&str]); 13] = [
             "Archive::restore_many",
             "Archive::run",
         ],
-    ),
-    (
-        "clusters",
-        &["Archive::restore", "Archive::restore_many", "Archive::run"],
     ),
     ("wholes", &["Archive::restore", "Archive::restore_many", "Archive::run"]),
     ("files", &["FileArchive::run", "FileArchive::restore_file"]),

@@ -77,12 +77,6 @@ pub trait Protocol: Clone + Debug + Send + Sync + Sized + 'static {
     /// gone.
     fn may_run_late(&self, client: &Self::Client) -> bool;
 
-    /// Returns whether the next command is sent to another cluster than that of the client's transaction, whose end does not
-    /// stop it.
-    fn is_sent_elsewhere(&self, _client: &Self::Client) -> bool {
-        false
-    }
-
     /// Returns whether the server is in the middle of the client's command, so that the next step sends none.
     fn is_mid_command(&self, _client: &Self::Client) -> bool {
         false
@@ -188,7 +182,7 @@ impl<P: Protocol> World<P> {
             Step::Dies(at) | Step::LosesCommand(at) => {
                 let client = &state.clients[at];
                 let was_in_transaction = state.documents.transactions_mut().abort(at);
-                if (!was_in_transaction || protocol.is_sent_elsewhere(client)) && protocol.may_run_late(client) {
+                if !was_in_transaction && protocol.may_run_late(client) {
                     state.late.push(client.clone());
                 }
                 if step == Step::Dies(at) {

@@ -13,10 +13,7 @@ use support::archive::books::{COLD, HOT, book, books_in, wholes};
 use support::archive::sales::{archive, archived, builder, current, new, old, sale};
 use support::archive::{files, users};
 
-#[rustfmt::skip] // some in a line
-pub(super) const ARCHIVES: [&Migrates; 9] = [
-    &RUN, &RUN_ELSEWHERE, &RUN_RELATED, &RESTORE, &RESTORE_ELSEWHERE, &DELETE, &EMPTY, &RUN_FILES, &DELETE_FILES,
-];
+pub(super) const ARCHIVES: [&Migrates; 7] = [&RUN, &RUN_RELATED, &RESTORE, &DELETE, &EMPTY, &RUN_FILES, &DELETE_FILES];
 
 /// While all commands fail, it is tried a few times; not for a short time, which a slow machine may need for one attempt.
 fn hurried(db: &TestDatabase) -> ArchiveBuilder<Document> {
@@ -24,16 +21,8 @@ fn hurried(db: &TestDatabase) -> ArchiveBuilder<Document> {
     builder(db).keep(doc! { "retentionPolicy": "permanent" }).retry(policy)
 }
 
-fn here(db: &TestDatabase) -> Archive<Document> {
+fn with_few_retries(db: &TestDatabase) -> Archive<Document> {
     hurried(db).build().unwrap()
-}
-
-fn elsewhere(db: &TestDatabase) -> Archive<Document> {
-    hurried(db).another_cluster().build().unwrap()
-}
-
-async fn ensure_elsewhere(db: &TestDatabase) {
-    elsewhere(db).ensure_indexes().replace_settings().await.unwrap();
 }
 
 /// Twelve old sales, and three new ones.
@@ -46,16 +35,6 @@ fn sales() -> Vec<Document> {
 fn without_new_dates(collection: &str, document: &mut Document) {
     if collection == "sales" && document.get_i32("_id").is_ok_and(|id| id >= 12) {
         document.remove("date");
-    }
-}
-
-/// Removes the ids of moves from the catalogs.
-fn without_moves(collection: &str, document: &mut Document) {
-    without_new_dates(collection, document);
-    if collection == "mongo_patterns" {
-        for field in ["move", "before", "attempt"] {
-            document.remove(field);
-        }
     }
 }
 
@@ -75,20 +54,9 @@ async fn fill_archive(db: &TestDatabase) {
 const RUN: Migrates = migration!(
     "archive::run",
     |db| fill_sales(db).await,
-    |db, call| call.of(here(db).run()).await,
+    |db, call| call.of(with_few_retries(db).run()).await,
     lists_all: false,
     normalize: without_new_dates,
-);
-
-const RUN_ELSEWHERE: Migrates = migration!(
-    "archive::run, another cluster",
-    |db| {
-        fill_sales(db).await;
-        ensure_elsewhere(db).await;
-    },
-    |db, call| call.of(elsewhere(db).run()).await,
-    lists_all: false,
-    normalize: without_moves,
 );
 
 /// Books with their overflow documents.
@@ -121,25 +89,14 @@ fn related(db: &TestDatabase) -> Archive<Document> {
 const RESTORE: Migrates = migration!(
     "archive::restore_many",
     |db| fill_archive(db).await,
-    |db, call| call.of(here(db).restore_many(doc! { "_id": { "$lt": 10 } })).await,
+    |db, call| call.of(with_few_retries(db).restore_many(doc! { "_id": { "$lt": 10 } })).await,
     lists_all: false,
-);
-
-const RESTORE_ELSEWHERE: Migrates = migration!(
-    "archive::restore_many, another cluster",
-    |db| {
-        fill_archive(db).await;
-        ensure_elsewhere(db).await;
-    },
-    |db, call| call.of(elsewhere(db).restore_many(doc! { "_id": { "$lt": 10 } })).await,
-    lists_all: false,
-    normalize: without_moves,
 );
 
 const DELETE: Migrates = migration!(
     "archive::delete_archived_before",
     |db| fill_archive(db).await,
-    |db, call| call.of(here(db).delete_archived_before(old(9))).await,
+    |db, call| call.of(with_few_retries(db).delete_archived_before(old(9))).await,
     lists_all: false,
 );
 

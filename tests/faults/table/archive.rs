@@ -12,14 +12,14 @@ use super::operation::{Call, Model, Of, Operations, calls, indexes, retry_policy
 use support::archive::sales::{AGE, new, old, sale};
 use support::common::all;
 
-/// The sales 1 to 4 are old, 5 is new, and 6 to 9 are archived, in this cluster or as in another one.
-pub(super) struct Sales<const ELSEWHERE: bool> {
+/// The sales 1 to 4 are old, 5 is new, and 6 to 9 are archived.
+pub(super) struct Sales {
     current: Collection<Document>,
     archived: Collection<Document>,
     archive: Archive<Document>,
 }
 
-impl<const ELSEWHERE: bool> Model for Sales<ELSEWHERE> {
+impl Model for Sales {
     const PATTERN: &'static str = "archive";
     const COLLECTIONS: &'static [&'static str] = &["sales", "archived_sales"];
 
@@ -29,7 +29,6 @@ impl<const ELSEWHERE: bool> Model for Sales<ELSEWHERE> {
             .age_field("date")
             .older_than(AGE)
             .retry(retry_policy());
-        let archive = if ELSEWHERE { archive.another_cluster() } else { archive };
         Self {
             archive: archive.build().unwrap(),
             current,
@@ -39,19 +38,15 @@ impl<const ELSEWHERE: bool> Model for Sales<ELSEWHERE> {
 
     async fn fill(&self) {
         self.archive.ensure_indexes().await.unwrap();
-        let database = self.current.client().database(&self.current.namespace().db);
-        let catalog = database.collection::<Document>("mongo_patterns");
-        // The last move of the case before.
-        catalog.delete_one(doc! { "_id.kind": "archive_of" }).await.unwrap();
         let current = (1..5).map(|id| sale(id, old(i64::from(id)))).chain([sale(5, new(0))]);
         self.current.insert_many(current).await.unwrap();
         let archived = (6..10).map(|id| sale(id, old(i64::from(id))));
         self.archived.insert_many(archived).await.unwrap();
     }
 
-    /// Where each document is. One in both has two facts in one cluster, and one in neither none.
+    /// Where each document is. One in both has two facts, and one in neither none.
     async fn facts(&self) -> Vec<String> {
-        let (mut facts, mut current) = (Vec::new(), Vec::new());
+        let mut facts = Vec::new();
         for collection in [&self.current, &self.archived] {
             let ids = all(collection)
                 .await
@@ -59,11 +54,6 @@ impl<const ELSEWHERE: bool> Model for Sales<ELSEWHERE> {
                 .map(|found| found.get_i32("_id").unwrap());
             let mut ids: Vec<i32> = ids.collect();
             ids.sort_unstable();
-            if ELSEWHERE {
-                // The copies of a move that has not ended.
-                ids.retain(|id| !current.contains(id));
-                current.clone_from(&ids);
-            }
             facts.extend(ids.iter().map(|id| format!("{id} in {}", collection.name())));
             facts.extend(indexes(collection).await);
         }
@@ -91,8 +81,7 @@ impl<const ELSEWHERE: bool> Model for Sales<ELSEWHERE> {
         }
         ids.sort_unstable();
         let twice = ids.windows(2).filter(|pair| pair[0] == pair[1]);
-        let problem = if ELSEWHERE { "Unfinished" } else { "InBoth" };
-        twice.map(|_| problem.to_owned()).collect()
+        twice.map(|_| "InBoth".to_owned()).collect()
     }
 
     async fn found(&self) -> Vec<String> {
@@ -100,22 +89,36 @@ impl<const ELSEWHERE: bool> Model for Sales<ELSEWHERE> {
         found.iter().map(|finding| format!("{:?}", finding.problem)).collect()
     }
 
-    async fn repair(&self) {
-        if ELSEWHERE {
-            // It ends the last move, and there is nothing to restore.
-            self.archive.restore_many(doc! { "_id": 0 }).await.unwrap();
-        }
-    }
+    async fn repair(&self) {}
 }
 
-impl<const ELSEWHERE: bool> Operations for Sales<ELSEWHERE> {
+impl Operations for Sales {
     fn operations() -> Vec<Call<Self>> {
-        let mut operations = moves();
-        if !ELSEWHERE {
-            operations.extend(others());
-            operations.extend(reads());
+        calls! { Self;
+            Steps, "Archive::run", "", |m| m.archive.run().chunk(2).await.and_then(|moved| complete(&m.current, moved));
+            Atomic, "Archive::restore", "", |m| m.archive.restore(7).await.map(drop);
+            Steps, "Archive::restore_many", "", |m| {
+                let restored = m.archive.restore_many(doc! { "_id": { "$lt": 9 } }).chunk(2).await;
+                restored.and_then(|moved| complete(&m.current, moved))
+            };
+            Steps, "Archive::delete_archived_before", "", |m|
+                m.archive.delete_archived_before(old(9)).chunk(2).await.map(drop);
+            Steps, "Archive::ensure_indexes", "", |m|
+                m.archive.ensure_indexes().await.map(drop)
+                => prepare(|m| m.current.drop_indexes().await.unwrap());
+            Reads, "Archive::get", "archived", |m| m.archive.get(7).await;
+            Reads, "Archive::get", "absent", |m| m.archive.get(70).await;
+            Reads, "Archive::find", "", |m| m.archive.find(doc! { "_id": { "$ne": 5 } }).limit(3).await;
+            Reads, "Archive::due", "", |m| m.archive.due().await;
+            Reads, "Archive::ensure_sharded", "plan", |m| m.archive.ensure_sharded().plan().await.map(|plan| plan.len());
+            Reads, "Archive::verify_shard_keys", "", |m| m.archive.verify_shard_keys().await;
+            Reads, "Archive::run + Run::plan", "", |m| m.archive.run().plan().await.map(drop);
+            Reads, "Archive::restore_many + RestoreMany::plan", "", |m|
+                m.archive.restore_many(doc! {}).plan().await.map(drop);
+            Reads, "Archive::delete_archived_before + DeleteArchivedBefore::plan", "", |m|
+                m.archive.delete_archived_before(old(9)).plan().await.map(drop);
+            Reads, "Archive::verify", "", |m| serialized(m.archive.verify().stream()).await;
         }
-        operations
     }
 }
 
@@ -127,44 +130,5 @@ pub(super) fn complete(current: &Collection<Document>, moved: Moved) -> Result<(
             let error = Error::new(ErrorKind::Contention, "some documents are busy");
             Err(CoreCall::new("archive", "run", &current.clone_with_type()).name(error))
         }
-    }
-}
-
-fn moves<const ELSEWHERE: bool>() -> Vec<Call<Sales<ELSEWHERE>>> {
-    let case = if ELSEWHERE { "another cluster" } else { "" };
-    calls! { Sales<ELSEWHERE>;
-        Steps, "Archive::run", case, |m| m.archive.run().chunk(2).await.and_then(|moved| complete(&m.current, moved));
-        if ELSEWHERE { Steps } else { Atomic }, "Archive::restore", case, |m| m.archive.restore(7).await.map(drop);
-        Steps, "Archive::restore_many", case, |m| {
-            let restored = m.archive.restore_many(doc! { "_id": { "$lt": 9 } }).chunk(2).await;
-            restored.and_then(|moved| complete(&m.current, moved))
-        };
-    }
-}
-
-fn others<const ELSEWHERE: bool>() -> Vec<Call<Sales<ELSEWHERE>>> {
-    calls! { Sales<ELSEWHERE>;
-        Steps, "Archive::delete_archived_before", "", |m|
-            m.archive.delete_archived_before(old(9)).chunk(2).await.map(drop);
-        Steps, "Archive::ensure_indexes", "", |m|
-            m.archive.ensure_indexes().await.map(drop)
-            => prepare(|m| m.current.drop_indexes().await.unwrap());
-    }
-}
-
-fn reads<const ELSEWHERE: bool>() -> Vec<Call<Sales<ELSEWHERE>>> {
-    calls! { Sales<ELSEWHERE>;
-        Reads, "Archive::get", "archived", |m| m.archive.get(7).await;
-        Reads, "Archive::get", "absent", |m| m.archive.get(70).await;
-        Reads, "Archive::find", "", |m| m.archive.find(doc! { "_id": { "$ne": 5 } }).limit(3).await;
-        Reads, "Archive::due", "", |m| m.archive.due().await;
-        Reads, "Archive::ensure_sharded", "plan", |m| m.archive.ensure_sharded().plan().await.map(|plan| plan.len());
-        Reads, "Archive::verify_shard_keys", "", |m| m.archive.verify_shard_keys().await;
-        Reads, "Archive::run + Run::plan", "", |m| m.archive.run().plan().await.map(drop);
-        Reads, "Archive::restore_many + RestoreMany::plan", "", |m|
-            m.archive.restore_many(doc! {}).plan().await.map(drop);
-        Reads, "Archive::delete_archived_before + DeleteArchivedBefore::plan", "", |m|
-            m.archive.delete_archived_before(old(9)).plan().await.map(drop);
-        Reads, "Archive::verify", "", |m| serialized(m.archive.verify().stream()).await;
     }
 }

@@ -13,13 +13,13 @@ use support::archive::books::{COLD, HOT, book, books_in, wholes};
 use support::archive::sales::{AGE, old};
 
 /// The books 1 to 3 are current, 6 to 8 are archived, and all but 1 and 6 have overflow documents.
-pub(super) struct Books<const ELSEWHERE: bool> {
+pub(super) struct Books {
     database: Database,
     collections: [Collection<Document>; 4],
     archive: Archive<Document>,
 }
 
-impl<const ELSEWHERE: bool> Books<ELSEWHERE> {
+impl Books {
     /// Returns the numbers of the books of all main documents, and of all overflow documents, by collection.
     async fn stored(&self) -> [Vec<(i32, String)>; 4] {
         let [hot, extra, cold, cold_extra] = &self.collections;
@@ -36,7 +36,7 @@ impl<const ELSEWHERE: bool> Books<ELSEWHERE> {
     }
 }
 
-impl<const ELSEWHERE: bool> Model for Books<ELSEWHERE> {
+impl Model for Books {
     const PATTERN: &'static str = "archive";
     const COLLECTIONS: &'static [&'static str] = &[HOT[0], HOT[1], COLD[0], COLD[1]];
 
@@ -44,7 +44,6 @@ impl<const ELSEWHERE: bool> Model for Books<ELSEWHERE> {
         let [hot, cold] = [HOT[0], COLD[0]].map(|name| of.collection(name));
         let builder = Archive::builder(hot, cold).age_field("date").older_than(AGE);
         let archive = wholes(builder.retry(retry_policy()), of.database);
-        let archive = if ELSEWHERE { archive.another_cluster() } else { archive };
         Self {
             archive: archive.build().unwrap(),
             collections: [HOT[0], HOT[1], COLD[0], COLD[1]].map(|name| of.collection(name)),
@@ -61,9 +60,6 @@ impl<const ELSEWHERE: bool> Model for Books<ELSEWHERE> {
             }
         }
         self.archive.ensure_indexes().await.unwrap();
-        let catalog = self.database.collection::<Document>("mongo_patterns");
-        // The last move of the case before.
-        catalog.delete_one(doc! { "_id.kind": "archive_of" }).await.unwrap();
     }
 
     /// Where each document is, with an overflow document as an aside.
@@ -74,11 +70,6 @@ impl<const ELSEWHERE: bool> Model for Books<ELSEWHERE> {
             (hot, cold, [HOT[0], COLD[0]], ""),
             (extra, cold_extra, [HOT[1], COLD[1]], UNREAD),
         ] {
-            let archived: Vec<_> = archived
-                .into_iter()
-                // The copies of a move that has not ended.
-                .filter(|one| !ELSEWHERE || !current.contains(one))
-                .collect();
             for (documents, name) in [current, archived].into_iter().zip(names) {
                 facts.extend(
                     documents
@@ -108,8 +99,7 @@ impl<const ELSEWHERE: bool> Model for Books<ELSEWHERE> {
     async fn damage(&self) -> Vec<String> {
         let [hot, extra, cold, cold_extra] = self.stored().await;
         let twice = hot.iter().filter(|one| cold.contains(one));
-        let problem = if ELSEWHERE { "Unfinished" } else { "InBoth" };
-        let mut damage: Vec<String> = twice.map(|_| problem.to_owned()).collect();
+        let mut damage: Vec<String> = twice.map(|_| "InBoth".to_owned()).collect();
         for (related, own, other) in [(extra, &hot, &cold), (cold_extra, &cold, &hot)] {
             let has = |books: &[(i32, String)], id| books.iter().any(|(book, _)| *book == id);
             let elsewhere = related.iter().filter(|(book, _)| !has(own, *book) && has(other, *book));
@@ -123,38 +113,22 @@ impl<const ELSEWHERE: bool> Model for Books<ELSEWHERE> {
         found.iter().map(|finding| format!("{:?}", finding.problem)).collect()
     }
 
-    async fn repair(&self) {
-        if ELSEWHERE {
-            // It ends the last move, and there is nothing to restore.
-            self.archive.restore_many(doc! { "_id": 0 }).await.unwrap();
-        }
-    }
+    async fn repair(&self) {}
 }
 
-impl<const ELSEWHERE: bool> Operations for Books<ELSEWHERE> {
+impl Operations for Books {
     fn operations() -> Vec<Call<Self>> {
-        let case = if ELSEWHERE {
-            "related, another cluster"
-        } else {
-            "related"
-        };
-        let restores = if ELSEWHERE { Steps } else { Atomic };
-        let mut operations = calls! { Self;
-            Steps, "Archive::run", case, |m|
+        calls! { Self;
+            Steps, "Archive::run", "related", |m|
                 m.archive.run().chunk(2).await.and_then(|moved| complete(&m.collections[0], moved));
-            restores, "Archive::restore", case, |m| m.archive.restore(7).await.map(drop);
-            Steps, "Archive::restore_many", case, |m| {
+            Atomic, "Archive::restore", "related", |m| m.archive.restore(7).await.map(drop);
+            Steps, "Archive::restore_many", "related", |m| {
                 let restored = m.archive.restore_many(doc! { "_id": { "$lt": 9 } }).chunk(2).await;
                 restored.and_then(|moved| complete(&m.collections[0], moved))
             };
-        };
-        if !ELSEWHERE {
-            operations.extend(calls! { Self;
-                Steps, "Archive::delete_archived_before", case, |m|
-                    m.archive.delete_archived_before(old(8)).chunk(2).await.map(drop);
-                Reads, "Archive::verify", case, |m| serialized(m.archive.verify().stream()).await;
-            });
+            Steps, "Archive::delete_archived_before", "related", |m|
+                m.archive.delete_archived_before(old(8)).chunk(2).await.map(drop);
+            Reads, "Archive::verify", "related", |m| serialized(m.archive.verify().stream()).await;
         }
-        operations
     }
 }

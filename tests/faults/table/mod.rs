@@ -110,10 +110,8 @@ fn table() -> Table {
     table.add::<reference_migrations::Migrations>();
     table.add::<schema::Instance>();
     table.add::<schema_contacts::Contacts>();
-    table.add::<archive::Sales<false>>();
-    table.add::<archive::Sales<true>>();
-    table.add::<archive_books::Books<false>>();
-    table.add::<archive_books::Books<true>>();
+    table.add::<archive::Sales>();
+    table.add::<archive_books::Books>();
     table.add::<file_archive::Sales>();
     table.add::<trash::Users>();
     table.add::<counters::Articles>();

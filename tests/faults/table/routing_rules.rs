@@ -76,7 +76,7 @@ const TOGETHER: &str = "inserts documents of several shards together";
 const MIGRATED: &str = "a migration reads the whole collection, and a chunk of ids by one command";
 
 #[rustfmt::skip] // a rule in a line or two
-pub(super) const BROADCAST: [Broadcast; 66] = [
+pub(super) const BROADCAST: [Broadcast; 65] = [
     of("bucket", "page", "the manual's read of a page by number is by `_id` only", &[("find", "trades", All)]),
     of("bucket", "count_pages", "the manual's count is by `_id` only", &[("aggregate", "trades", All)]),
     of("bucket", "keys", WHOLE, &[("find", "trades", All)]),
@@ -174,10 +174,7 @@ pub(super) const BROADCAST: [Broadcast; 66] = [
         &[("find", "archived_sales", All), ("find", "archived_sales", Listed), ("delete", "archived_sales", Listed),
             ("insert", "sales", Listed), ("find", "sales", Listed), ("aggregate", "archived_sales", Listed),
             ("aggregate", "archived_extra_sales", Listed), ("find", "archived_extra_sales", Listed),
-            ("delete", "archived_extra_sales", Listed), ("insert", "extra_sales", Listed),
-            ("delete", "archived_extra_sales", All)]),
-    of("archive", "restore", "what was copied from another cluster, which is not sharded, is deleted by `_id`s",
-        &[("delete", "archived_extra_sales", All)]),
+            ("delete", "archived_extra_sales", Listed), ("insert", "extra_sales", Listed)]),
     of("archive", "delete_archived_before", MOVED,
         &[("find", "archived_sales", All), ("delete", "archived_sales", Listed), ("find", "archived_sales", Listed),
             ("aggregate", "archived_extra_sales", Listed), ("delete", "archived_extra_sales", Listed)]),

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use mongo_patterns_testkit::RecordedCommand;
-use mongodb::bson::{Bson, Document};
+use mongodb::bson::Bson;
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/faults/table/traces.txt");
 
@@ -49,9 +49,8 @@ fn call(operation: &str) -> &str {
 }
 
 /// Returns a line for each command that reads or writes documents, or ends a transaction: in a transaction after `begin:` or
-/// `then:`, and in one that begins before the end of another one after `inner`.
+/// `then:`.
 fn lines(sent: &[RecordedCommand]) -> Vec<String> {
-    let mut open: Vec<(Document, i64)> = Vec::new();
     let line = |sent: &RecordedCommand| {
         let command = &sent.command;
         let is_end = ["commitTransaction", "abortTransaction"].contains(&sent.name.as_str());
@@ -59,20 +58,8 @@ fn lines(sent: &[RecordedCommand]) -> Vec<String> {
         if !command.contains_key("autocommit") {
             return Some(line);
         }
-        let transaction = (
-            command.get_document("lsid").unwrap().clone(),
-            command.get_i64("txnNumber").unwrap(),
-        );
         let begins = command.contains_key("startTransaction");
-        if begins {
-            open.push(transaction.clone());
-        }
-        let number = open.iter().position(|one| *one == transaction).unwrap();
-        if is_end {
-            open.remove(number);
-        }
-        let inner = if number > 0 { "inner " } else { "" };
-        Some(format!("{inner}{}: {line}", if begins { "begin" } else { "then" }))
+        Some(format!("{}: {line}", if begins { "begin" } else { "then" }))
     };
     sent.iter().filter_map(line).collect()
 }

@@ -28,7 +28,7 @@ impl<D> Archive<D> {
     /// the same age are in the order of their `_id`s, the ones of the collection before those of the archive.
     ///
     /// The two reads see two moments: a document that is archived between them is found once, and one that is restored between
-    /// them can be missed. In a snapshot session they see one, unless the archive is in another cluster.
+    /// them can be missed. In a snapshot session they see one.
     ///
     /// # Cost
     /// Two round trips, one to each collection. Each examines the documents of one page, and those that do not match the filter between
@@ -89,10 +89,7 @@ impl<D: DeserializeOwned> Find<'_, D> {
         self.page().check()?;
         let mut conn = Conn::to_read(self.session.take(), self.max_time).await?;
         let mut rows = self.rows(0, &mut conn).await?;
-        let archived = match self.shared.link {
-            None => self.rows(1, &mut conn).await?,
-            Some(_) => self.rows(1, &mut Conn::to_read(None, self.max_time).await?).await?,
-        };
+        let archived = self.rows(1, &mut conn).await?;
         // Archived between the two reads.
         let current: Vec<Vec<u8>> = rows.iter().map(|row| bytes(&id_of(&row.document))).collect();
         rows.extend(

@@ -47,11 +47,7 @@ async fn find(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Option<
     }
     // An older state of a secondary would have it in neither.
     conn.see_latest();
-    let archived = match shared.link {
-        None => conn.find_one(archived, by_id(id), None).await?,
-        Some(_) => Conn::new().find_one(archived, by_id(id), None).await?,
-    };
-    if let Some(document) = archived {
+    if let Some(document) = conn.find_one(archived, by_id(id), None).await? {
         return Ok(Some((document, true)));
     }
     let restored = conn.find_one(current, by_id(id), None).await?;

@@ -4,9 +4,8 @@ use mongo_patterns_core::{document_id, transaction};
 
 use super::prelude::*;
 use super::run::move_all;
-use crate::refused::already_exists;
 use crate::results::{Moved, Restored};
-use crate::transfer::{Linked, Transfer, is_there, put_back};
+use crate::transfer::{is_there, put_back};
 use crate::wholes;
 
 impl<D> Archive<D> {
@@ -32,7 +31,7 @@ impl<D> Archive<D> {
     ///
     /// # Cost
     /// Four round trips, in a transaction. For each collection of [related](crate::ArchiveBuilder::related) documents one more, and
-    /// another three if there are some. From [another cluster](crate#another-cluster) 16.
+    /// another three if there are some.
     ///
     /// # Cancel safety
     /// The document is restored or not. Retry it. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
@@ -42,19 +41,13 @@ impl<D> Archive<D> {
     /// With nothing changed: [`NotFound`] when neither collection has the document, [`AlreadyExists`] when both have one,
     /// [`DuplicateKey`] by a unique index of the collection, whose value another document has by now, [`TooLarge`] for too many
     /// [related](crate#related-documents) documents,
-    /// [`InvalidArgument`] for an id of an invalid type, [`Unsupported`] on a standalone, and in a transaction of the caller when
-    /// the archive is in another cluster, and [`Contention`].
+    /// [`InvalidArgument`] for an id of an invalid type, [`Unsupported`] on a standalone, and [`Contention`].
     pub fn restore(&self, id: impl IntoId) -> Write<'_, Restored> {
         let (shared, id) = (self.shared(), DocumentId::new(id));
         Write::new(shared.operation("restore"), async move |session| {
             let id = id?;
             let mut conn = Conn::enter(session, &shared.lanes, &document_id::text(id.value())).await?;
             let retry = &shared.settings.retry;
-            let filter = Document::new();
-            let transfer = shared.transfer(&filter, true);
-            if let Some(linked) = transfer.link {
-                return restore_from(&shared.current, transfer, linked, id.value(), &conn).await;
-            }
             transaction::run(
                 &shared.archived,
                 retry,
@@ -105,28 +98,6 @@ async fn restore(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Rest
             Ok(restored)
         }
         None => is_there(current, id, conn).await,
-    }
-}
-
-/// Restores a document of another cluster.
-async fn restore_from(
-    current: &Raw,
-    transfer: Transfer<'_>,
-    linked: Linked<'_>,
-    id: &Bson,
-    conn: &Conn<'_>,
-) -> Result<Restored> {
-    if conn.is_in_transaction() {
-        return Err(Error::new(
-            Unsupported,
-            "a transaction does not include another cluster, nothing was changed: restore outside of it",
-        ));
-    }
-    let moved = transfer.one(linked, id).await?;
-    match (moved.documents, moved.conflicts) {
-        (1, _) => Ok(Restored { already_there: false }),
-        (_, 0) => is_there(current, id, &mut Conn::new()).await,
-        _ => Err(already_exists(current, id)),
     }
 }
 

@@ -56,9 +56,7 @@ impl<D> Archive<D> {
     /// archive refused one, [`ValidationFailed`] when its validator did; [`AlreadyExists`] when the archive has the `_id` of a
     /// [related](crate::ArchiveBuilder::related) document, of another document; with
     /// [`keep_newest_by`](crate::ArchiveBuilder::keep_newest_by), [`AlreadyExists`] and [`Contention`] for a document that cannot
-    /// move; and those of the driver. With
-    /// [another cluster](crate#another-cluster), [`Contention`] when it takes too long to store one document, or when moves of
-    /// other processes take the place of this one. Call it again.
+    /// move; and those of the driver. Call it again.
     pub fn run(&self) -> Run<'_> {
         Run::with_defaults(self.shared(), None, false)
     }
@@ -144,9 +142,6 @@ pub(super) async fn move_all(
         conn.count_migrated(documents);
         reporter.advance(documents);
         pace.pause(conn, documents).await;
-    }
-    if !conn.is_plan() {
-        transfer.end_link().await?;
     }
     Ok(moved)
 }

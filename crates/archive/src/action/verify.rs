@@ -138,10 +138,7 @@ impl Scan for Check<'_> {
         Ok(Some(match self.part {
             Part::Both => {
                 self.reporter.advance(batch.len() as u64);
-                let (unfinished, others) = in_both(self.shared, &batch).await?;
-                let mut findings = named(unfinished, Problem::Unfinished);
-                findings.extend(named(others, Problem::InBoth));
-                findings
+                named(in_both(self.shared, &batch).await?, Problem::InBoth)
             }
             Part::Current | Part::Archived => named(batch, Problem::NoDate),
             Part::Related(number, archived) => {
@@ -186,23 +183,8 @@ async fn elsewhere(shared: &Shared, related: &Related, archived: bool, rows: &[R
     Ok(found)
 }
 
-/// Returns the archived documents of these that the collection has too, and the archive still: those of a move between
-/// clusters that has not ended, and the others.
-async fn in_both(shared: &Shared, archived: &[Bson]) -> Result<(Vec<Bson>, Vec<Bson>)> {
-    let found = look_in_both(shared, archived).await?;
-    match &shared.link {
-        Some(link) if !found.is_empty() => {
-            let moving: Vec<Vec<u8>> = link.unfinished().await?.iter().map(bytes).collect();
-            let (unfinished, others): (Vec<_>, Vec<_>) = found.into_iter().partition(|id| moving.contains(&bytes(id)));
-            // The move of the others may have ended by now.
-            Ok((unfinished, look_in_both(shared, &others).await?))
-        }
-        _ => Ok((Vec::new(), found)),
-    }
-}
-
 /// Returns the archived documents of these that the collection has too, and the archive still.
-async fn look_in_both(shared: &Shared, archived: &[Bson]) -> Result<Vec<Bson>> {
+async fn in_both(shared: &Shared, archived: &[Bson]) -> Result<Vec<Bson>> {
     let mut found = archived.to_vec();
     // The archive again, because a document may have been restored between the reads.
     for collection in [&shared.current, &shared.archived] {

@@ -7,11 +7,10 @@ use mongo_patterns_core::catalog::catalog_of;
 use mongo_patterns_core::index::{Ensure, Managed, PlannedIndex};
 use mongo_patterns_core::lanes::Lanes;
 use mongo_patterns_core::{Repository, RetryPolicy, Validator};
-use mongodb::options::WriteConcern;
+use mongodb::options::{CollectionOptions, WriteConcern};
 
 use super::store::FileStore;
 use crate::builder::checked;
-use crate::link::confirmed;
 use crate::prelude::*;
 use crate::query;
 
@@ -137,4 +136,15 @@ impl<D> FileArchiveBuilder<D> {
             settings,
         }))
     }
+}
+
+/// Returns the collection with confirmed writes, because the files and the records must last as long as what they say of it.
+fn confirmed(collection: &Raw) -> Raw {
+    let options = CollectionOptions::builder()
+        .selection_criteria(collection.selection_criteria().cloned())
+        .read_concern(collection.read_concern().cloned())
+        .write_concern(WriteConcern::majority())
+        .build();
+    let database = collection.client().database(&collection.namespace().db);
+    database.collection_with_options(collection.name(), options)
 }

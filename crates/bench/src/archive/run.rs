@@ -14,24 +14,22 @@ use crate::report::{Comparison, Section};
 
 const TEXT: &str = "\
 Sales of 300 bytes move to a second collection, in chunks of 500, or by the manual's $merge and deleteMany, which lose what is \
-written between them. For another cluster, the server is both. Files are on the disk of the server, \
-of 5000 sales each. Then again, while eight writers update random sales by their ids without a pause.";
+written between them. Files are on the disk of the server, of 5000 sales each. Then again, while eight writers update random \
+sales by their ids without a pause.";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Run,
-    AnotherCluster,
     Files,
     Manual,
 }
 
 impl Form {
-    const ALL: [Self; 4] = [Self::Run, Self::AnotherCluster, Self::Files, Self::Manual];
+    const ALL: [Self; 3] = [Self::Run, Self::Files, Self::Manual];
 
     fn name(self) -> &'static str {
         match self {
             Self::Run => "run",
-            Self::AnotherCluster => "run, another cluster",
             Self::Files => "run, files",
             Self::Manual => "the manual's two commands",
         }
@@ -40,8 +38,7 @@ impl Form {
     async fn prepare(self, sales: &Sales, documents: u64) -> Result<()> {
         sales.clear().await?;
         match self {
-            Self::Run | Self::Manual => drop(sales.archive(false)?.ensure_indexes().replace_settings().await?),
-            Self::AnotherCluster => drop(sales.archive(true)?.ensure_indexes().replace_settings().await?),
+            Self::Run | Self::Manual => drop(sales.archive()?.ensure_indexes().replace_settings().await?),
             Self::Files => drop(sales.files()?.ensure_indexes().replace_settings().await?),
         }
         sales.fill(documents as i64).await
@@ -49,8 +46,7 @@ impl Form {
 
     async fn archive(self, sales: &Sales) -> Result<()> {
         match self {
-            Self::Run => drop(sales.archive(false)?.run().await?),
-            Self::AnotherCluster => drop(sales.archive(true)?.run().await?),
+            Self::Run => drop(sales.archive()?.run().await?),
             Self::Files => drop(sales.files()?.run().await?),
             Self::Manual => {
                 let old = doc! { "date": { "$lt": DateTime::now() } };

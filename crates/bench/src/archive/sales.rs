@@ -31,11 +31,8 @@ impl Sales {
         })
     }
 
-    pub(super) fn archive(&self, in_another_cluster: bool) -> Result<Archive<Document>> {
-        let mut archive = Archive::builder(self.current.clone(), self.archived.clone());
-        if in_another_cluster {
-            archive = archive.another_cluster();
-        }
+    pub(super) fn archive(&self) -> Result<Archive<Document>> {
+        let archive = Archive::builder(self.current.clone(), self.archived.clone());
         Ok(archive.age_field("date").older_than(Duration::ZERO).build()?)
     }
 

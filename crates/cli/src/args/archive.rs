@@ -1,7 +1,5 @@
 //! The options of the archive.
 
-use std::fmt;
-
 use super::{Create, DryRun};
 use crate::shard::ShardOptions;
 
@@ -23,16 +21,6 @@ pub(crate) struct ArchiveSettings {
     /// The collection of the archived documents, in the same database unless another is named.
     #[arg(long, value_name = "NAME")]
     pub(crate) archive: String,
-    /// The connection string of another cluster with the archive, with all of its options. Other users of this machine can
-    /// see it in the list of processes; prefer MONGODB_ARCHIVE_URI.
-    #[arg(
-        long,
-        global = true,
-        env = "MONGODB_ARCHIVE_URI",
-        hide_env_values = true,
-        value_name = "URI"
-    )]
-    pub(crate) archive_uri: Option<Uri>,
     /// The database of the archive, if it is another one.
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) archive_db: Option<String>,
@@ -51,23 +39,6 @@ pub(crate) struct ArchiveSettings {
     /// The field with the id that related documents have.
     #[arg(long, value_name = "FIELD", default_value = "_id")]
     pub(crate) id: String,
-}
-
-/// A connection string, which can contain a password.
-#[derive(Clone)]
-pub(crate) struct Uri(pub(crate) String);
-
-impl From<String> for Uri {
-    fn from(uri: String) -> Self {
-        Self(uri)
-    }
-}
-
-/// Omits the connection string.
-impl fmt::Debug for Uri {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Uri(..)")
-    }
 }
 
 #[derive(Debug, clap::Subcommand)]

@@ -55,7 +55,7 @@ impl Managed {
         self
     }
 
-    /// Tells that it is not sharded, for example because it is in another cluster.
+    /// Tells that it is not sharded, for example because a unique index could not span the shards.
     #[must_use]
     pub fn not_sharded(mut self) -> Self {
         self.may_be_sharded = false;

@@ -38,23 +38,19 @@ fn the_code_sends_the_commands_of_the_model() {
     };
     // The restore of one document deletes one.
     let mut code = Code::of("archive").with("delete", "deleteMany");
-    code.leave_out("another cluster");
     code.leave_out("related");
     code.sends(
-        "archive::Sales<false> Archive::get, archived",
+        "archive::Sales Archive::get, archived",
         &sent([None, Some(0)], Call::Get),
     );
-    code.sends(
-        "archive::Sales<false> Archive::get, absent",
-        &sent([None; 2], Call::Get),
-    );
+    code.sends("archive::Sales Archive::get, absent", &sent([None; 2], Call::Get));
     let run = sent([Some(0), None], Call::Move(0));
     let scan = vec!["read mongo_patterns", "read sales"];
-    code.sends("archive::Sales<false> Archive::run", &[scan, run.clone(), run].concat());
+    code.sends("archive::Sales Archive::run", &[scan, run.clone(), run].concat());
     let restore = sent([None, Some(0)], Call::Move(1));
-    code.sends("archive::Sales<false> Archive::restore", &restore);
+    code.sends("archive::Sales Archive::restore", &restore);
     let scan = vec!["read archived_sales", "read mongo_patterns", "read archived_sales"];
     let restored = [scan, restore.clone(), restore].concat();
-    code.sends("archive::Sales<false> Archive::restore_many", &restored);
+    code.sends("archive::Sales Archive::restore_many", &restored);
     code.has_no_trace_of(&all(archive), []);
 }

@@ -34,16 +34,15 @@ fn the_code_sends_the_commands_of_the_model() {
     };
     // The restore of one document deletes one.
     let mut code = Code::of("wholes").with("delete", "deleteMany");
-    code.leave_out("another cluster");
     code.leave_out("archive::Sales");
     let (run, restore) = (sent(0), sent(1));
     let scan = vec!["read mongo_patterns", "read sales"];
     let two = [scan, run.clone(), run].concat();
-    code.sends("archive_books::Books<false> Archive::run, related", &two);
-    code.sends("archive_books::Books<false> Archive::restore, related", &restore);
+    code.sends("archive_books::Books Archive::run, related", &two);
+    code.sends("archive_books::Books Archive::restore, related", &restore);
     let scan = vec!["read archived_sales", "read mongo_patterns", "read archived_sales"];
     let two = [scan, restore.clone(), restore].concat();
-    code.sends("archive_books::Books<false> Archive::restore_many, related", &two);
+    code.sends("archive_books::Books Archive::restore_many, related", &two);
     // Those of pushes, which are compared with the model of outliers.
     let pushes = ["begin: update sales", "then: update sales", "update extra_sales"];
     code.has_no_trace_of(&all(wholes), pushes);
