@@ -84,6 +84,10 @@ mod embedded {}
 #[cfg(doctest)]
 mod history {}
 
+#[doc = include_str!("src/patterns/intervals.md")]
+#[cfg(doctest)]
+mod intervals {}
+
 #[doc = include_str!("src/patterns/reference.md")]
 #[cfg(doctest)]
 mod reference {}

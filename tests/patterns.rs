@@ -8,6 +8,7 @@ mod bucket;
 mod counters;
 mod embedded;
 mod history;
+mod intervals;
 mod outlier;
 mod reference;
 mod schema;

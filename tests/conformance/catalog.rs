@@ -33,7 +33,7 @@ async fn ensure_indexes_stores_the_settings_once() {
         subset::products(db).await;
         embedded::patrons(db).ensure_indexes().await.unwrap();
         history::policies(db).await;
-        history::intervals::prices(db).await;
+        support::intervals::prices(db).await;
         reference::orders(db).await;
         schema::contacts::typed(db).ensure_indexes().await.unwrap();
         archive::sales::archive(db).await;

@@ -15,7 +15,7 @@ use mongo_patterns::subset::{ChildToken, Direction, Subset, SubsetRepository};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{DateTime, Document, doc};
 
-use support::history::intervals;
+use support::intervals;
 use support::{
     embedded as embedded_support, history as history_support, outlier as outlier_support,
     reference as reference_support, subset as subset_support,

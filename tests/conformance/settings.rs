@@ -6,9 +6,9 @@ use mongo_patterns::archive::files::{Directory, FileArchive, FileArchiveBuilder}
 use mongo_patterns::archive::{Archive, ArchiveBuilder, Trash, TrashBuilder};
 use mongo_patterns::bucket::{BucketRepository, BucketRepositoryBuilder, Window};
 use mongo_patterns::embedded::{EmbeddedRepository, EmbeddedRepositoryBuilder};
-use mongo_patterns::history::IntervalRepository;
-use mongo_patterns::history::intervals::IntervalRepositoryBuilder;
 use mongo_patterns::history::{HistoryRepository, HistoryRepositoryBuilder};
+use mongo_patterns::intervals::IntervalRepository;
+use mongo_patterns::intervals::IntervalRepositoryBuilder;
 use mongo_patterns::outlier::{OutlierRepository, OutlierRepositoryBuilder};
 use mongo_patterns::reference::{ReferenceRepository, ReferenceRepositoryBuilder};
 use mongo_patterns::schema::{SchemaRepository, SchemaRepositoryBuilder};

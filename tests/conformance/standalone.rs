@@ -46,7 +46,7 @@ async fn the_set_up_of_patterns_with_transactions_is_refused_and_creates_nothing
     let policies = history::builder(&database).build().unwrap();
     let books: outlier::Books = outlier::builder_in(&database).build().unwrap();
     let orders = reference::builder(&database).build().unwrap();
-    let prices = history::intervals::builder(&database).build().unwrap();
+    let prices = support::intervals::builder(&database).build().unwrap();
     for replaces in [false, true] {
         let all = [
             products.ensure_indexes(),
@@ -86,8 +86,8 @@ async fn writes_of_histories_are_refused_and_store_nothing() {
     assert_unsupported(policies.replace(1, &policy).await);
     assert_unsupported(policies.restore(1, 1).await);
     assert_unsupported(policies.delete(1).await);
-    let prices = history::intervals::builder(&database).build().unwrap();
-    let price = history::intervals::price("pants", 5);
+    let prices = support::intervals::builder(&database).build().unwrap();
+    let price = support::intervals::price("pants", 5);
     assert_unsupported(prices.insert(&price).await);
     assert_unsupported(prices.replace("pants", &price).await);
     assert_unsupported(prices.end("pants").await);

@@ -104,7 +104,7 @@ async fn reads_of_documents_have_the_limit_of_their_repository_or_call() {
         let policies = history::builder(db.database()).max_time(OF_REPOSITORY).build().unwrap();
         policies.ensure_indexes().await.unwrap();
         policies.insert(&history::policy(1)).await.unwrap();
-        let prices = history::intervals::builder(db.database());
+        let prices = support::intervals::builder(db.database());
         let prices = prices.max_time(OF_REPOSITORY).build().unwrap();
         prices.ensure_indexes().await.unwrap();
         let patrons = embedded::builder(db).max_time(OF_REPOSITORY).build().unwrap();

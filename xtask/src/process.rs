@@ -7,12 +7,13 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 /// The crates of the patterns.
-pub(crate) const PATTERNS: [&str; 9] = [
+pub(crate) const PATTERNS: [&str; 10] = [
     "bucket",
     "outlier",
     "subset",
     "embedded",
     "history",
+    "intervals",
     "reference",
     "schema",
     "archive",

@@ -57,6 +57,8 @@ pub mod measure;
 pub mod metrics;
 #[doc(hidden)] // the steps of a migration
 pub mod migration;
+#[doc(hidden)] // documents of the caller
+pub mod new_document;
 #[doc(hidden)] // numbers of any type, compared and added
 pub mod number;
 #[cfg(test)]

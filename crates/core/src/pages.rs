@@ -75,6 +75,7 @@
 
 mod action;
 mod handle;
+mod of_id;
 mod order;
 mod query;
 mod results;
@@ -83,6 +84,8 @@ mod token;
 
 pub use action::ReadPage;
 pub use handle::{Pages, PagesBuilder};
+#[doc(hidden)]
+pub use of_id::{IdPage, in_pages};
 pub use results::DocumentPage;
 #[doc(hidden)]
 pub use start::PageStart;

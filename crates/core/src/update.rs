@@ -13,6 +13,7 @@
 //! The server refuses two paths of which one contains the other. With other fields of the same command, such as those that
 //! the pattern writes itself, its error would name a path that the caller did not write.
 
+mod document;
 mod operator;
 mod path;
 
@@ -23,6 +24,7 @@ use self::operator::refused;
 use self::path::Path;
 use crate::error::{Error, ErrorKind, Result, code, is_bad_hint};
 
+pub use self::document::{DocumentUpdate, add};
 pub use self::operator::Operator;
 pub use self::path::Fixed;
 

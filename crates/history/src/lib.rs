@@ -62,6 +62,8 @@
 //! - Earlier versions are never read: an update is enough. A log of changes for other systems is a change stream.
 //! - Documents change many times a second: each revision is a full copy. Store measurements with the bucket pattern.
 //! - Documents are large and changes are small: store the changes as events.
+//! - Programs of yours join the past by time, such as sales with the prices of their days: store documents with their intervals, by
+//!   [`mongo-patterns-intervals`](https://docs.rs/mongo-patterns-intervals).
 //!
 //! # How it works
 //!
@@ -90,11 +92,6 @@
 //!
 //! All calls are the same. A revision is read as the document was, with its `_id`. Each document that is inserted must have an
 //! `_id`, and the current documents need no further index.
-//!
-//! # Intervals
-//!
-//! [`intervals`] has another layout: one collection, in which each document has the interval of time in which it is valid. Choose it
-//! if programs of yours join the past by time, such as sales with the prices of their days.
 //!
 //! # Guarantees
 //!
@@ -225,9 +222,7 @@ pub mod action;
 mod builder;
 mod follow;
 mod form;
-pub mod intervals;
 mod migrate;
-mod page;
 mod prelude;
 mod query;
 mod read;
@@ -239,7 +234,6 @@ mod token;
 mod write;
 
 pub use builder::HistoryRepositoryBuilder;
-pub use intervals::{Interval, IntervalRepository, IntervalToken};
 pub use mongo_patterns_core::follow::Followed;
 pub use mongo_patterns_core::{Progress, Repository};
 pub use repair::finding::{Finding, Problem, Repaired, Unrepaired};

@@ -9,7 +9,7 @@ pub(crate) use mongo_patterns_core::index::hinted;
 pub(crate) use mongo_patterns_core::key::stored_integer;
 pub(crate) use mongo_patterns_core::progress::Reporter;
 pub(crate) use mongo_patterns_core::{
-    DocumentId, Error, ErrorKind, FieldName, IntoId, Result, RetryPolicy, action, document_id, send, transaction,
+    DocumentId, Error, ErrorKind, FieldName, IntoId, Result, action, document_id, send, transaction,
 };
 pub(crate) use mongodb::Collection;
 pub(crate) use mongodb::bson::{self, Bson, DateTime, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc};

@@ -4,10 +4,10 @@
 //! copies.
 
 use mongo_patterns_core::migration::both;
+use mongo_patterns_core::pages::IdPage;
 use mongodb::options::{FindOneOptions, Hint};
 
 use crate::form::document::{Head, decode, decode_revision};
-use crate::page::Page;
 use crate::repository::prelude::*;
 use crate::results::{Current, Revision, RevisionPage};
 use crate::token::RevisionToken;
@@ -95,7 +95,7 @@ pub(crate) async fn find_as_of(
 pub(crate) async fn page<D: DeserializeOwned>(
     shared: &Shared,
     id: &Bson,
-    page: Page<RevisionToken>,
+    page: IdPage<RevisionToken>,
     conn: &mut Conn<'_>,
 ) -> Result<RevisionPage<D>> {
     let settings = &shared.settings;

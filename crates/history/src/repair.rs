@@ -14,7 +14,7 @@ use crate::query::change::Change;
 use crate::read::find_current;
 use crate::repository::prelude::*;
 use crate::write::change::Request;
-use crate::write::joined::alone;
+use crate::write::joined::change_alone;
 use crate::write::record::{Duplicate, insert_copy, refused};
 
 /// Repairs what a scan finds.
@@ -72,7 +72,7 @@ async fn record_as_next(shared: &Shared, finding: &Finding, revision: u64) -> Re
         with: Document::new(),
     };
     let mut conn = shared.enter(id, None).await?;
-    match alone(shared, id, &request, &mut conn).await {
+    match change_alone(shared, id, &request, &mut conn).await {
         // Another client has stored it as a revision, or deleted the document.
         Err(error) if matches!(error.kind(), ErrorKind::RevisionMismatch | ErrorKind::NotFound) => Ok(None),
         Err(error) if error.kind() == ErrorKind::Corrupt => Ok(Some(Unrepaired::Ahead)),

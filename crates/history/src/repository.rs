@@ -32,14 +32,14 @@ pub(crate) struct Shared {
     pub(crate) settings: Settings,
     lanes: Lanes,
     /// The changes of calls that wait for the lane of their document.
-    pub(crate) changes: Arc<Joined<Changes<Shared>>>,
+    pub(crate) changes: Arc<Joined<ChangesOfDocument>>,
     topology: OnceCell<Topology>,
     indexes: OnceCell<()>,
 }
 
 /// The document of changes whose calls wait.
-pub(crate) struct Changes<S> {
-    pub(crate) shared: Arc<S>,
+pub(crate) struct ChangesOfDocument {
+    pub(crate) shared: Arc<Shared>,
     pub(crate) id: Bson,
 }
 

@@ -7,6 +7,7 @@
 #![cfg_attr(feature = "subset", doc = "- [`subset`](crate::subset)")]
 #![cfg_attr(feature = "embedded", doc = "- [`embedded`](crate::embedded)")]
 #![cfg_attr(feature = "history", doc = "- [`history`](crate::history)")]
+#![cfg_attr(feature = "intervals", doc = "- [`intervals`](crate::intervals)")]
 #![cfg_attr(feature = "reference", doc = "- [`reference`](mod@crate::reference)")]
 #![cfg_attr(feature = "schema", doc = "- [`schema`](crate::schema)")]
 #![cfg_attr(feature = "archive", doc = "- [`archive`](crate::archive)")]

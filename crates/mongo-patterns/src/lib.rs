@@ -10,7 +10,8 @@
 //! | [`outlier`] | `outlier` | arrays up to a threshold; the rest of a few long ones in a second collection |
 //! | [`subset`] | `subset` | the first few children in their parent, all of them in a second collection |
 //! | [`embedded`] | `embedded` | a few children in the document of their parent, with a limit |
-//! | [`history`] | `history` | current documents, all of their revisions in a second collection; or documents with the intervals in which they are valid |
+//! | [`history`] | `history` | current documents, all of their revisions in a second collection |
+//! | [`intervals`] | `intervals` | documents with the intervals in which they are valid, all in one collection |
 //! | [`reference`](mod@reference) | `reference` | references with copies of fields of their sources, which follow them |
 //! | [`schema`] | `schema` | documents of several versions in one collection; migrations that run once |
 //! | [`archive`] | `archive` | old documents in a second collection; a trash of deleted documents |
@@ -352,6 +353,9 @@ pub use mongo_patterns_embedded as embedded;
 #[cfg(feature = "history")]
 #[doc(inline)]
 pub use mongo_patterns_history as history;
+#[cfg(feature = "intervals")]
+#[doc(inline)]
+pub use mongo_patterns_intervals as intervals;
 #[cfg(feature = "outlier")]
 #[doc(inline)]
 pub use mongo_patterns_outlier as outlier;
@@ -384,6 +388,8 @@ mod readmes {
     struct Embedded;
     #[doc = include_str!("../../history/README.md")]
     struct History;
+    #[doc = include_str!("../../intervals/README.md")]
+    struct Intervals;
     #[doc = include_str!("../../reference/README.md")]
     struct Reference;
     #[doc = include_str!("../../schema/README.md")]

@@ -14,7 +14,9 @@ pub use crate::counters::Counters;
 #[cfg(feature = "embedded")]
 pub use crate::embedded::EmbeddedRepository;
 #[cfg(feature = "history")]
-pub use crate::history::{HistoryRepository, IntervalRepository, IntervalToken, RevisionToken};
+pub use crate::history::{HistoryRepository, RevisionToken};
+#[cfg(feature = "intervals")]
+pub use crate::intervals::{IntervalRepository, IntervalToken};
 #[cfg(feature = "outlier")]
 pub use crate::outlier::{OutlierRepository, Pushed};
 pub use crate::pages::{DocumentToken, Pages};

@@ -1,12 +1,12 @@
 //! Intervals: four prices of each item.
 
-use mongo_patterns::history::intervals::{Problem, Unrepaired};
+use mongo_patterns::intervals::{Problem, Unrepaired};
 use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use super::model::Outcome::{Left, Restored, Values};
 use super::model::{Damage, Model, Stored, calls, update};
-use support::history::intervals::{END, Prices, at, prices, stored, to};
+use support::intervals::{END, Prices, at, prices, stored, to};
 
 pub(super) struct Intervals(Prices);
 

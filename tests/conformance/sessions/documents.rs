@@ -8,8 +8,8 @@ use mongodb::ClientSession;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use super::model::Calls;
-use support::history::intervals::{Prices, at, judge, price, prices, to};
 use support::history::{Policies, copies, current, items, policies, policy, push};
+use support::intervals::{Prices, at, judge, price, prices, to};
 use support::reference::{Orders, add_customers, check_indexes, customers, number, order, orders, rename};
 use support::schema::contacts::{one, stored, typed, v1};
 

@@ -12,7 +12,7 @@ use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use super::model::{Values, of_array, set, with};
 use support::common::{SECOND, at};
-use support::history::intervals;
+use support::intervals;
 use support::{embedded, history, outlier, reference, schema, subset};
 
 /// Items.

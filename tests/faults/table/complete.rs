@@ -106,7 +106,7 @@ fn public() -> BTreeMap<String, String> {
         ("subset", "SubsetRepository"),
         ("embedded", "EmbeddedRepository"),
         ("history", "HistoryRepository"),
-        ("history", "IntervalRepository"),
+        ("intervals", "IntervalRepository"),
         ("reference", "ReferenceRepository"),
         ("schema", "SchemaRepository"),
         ("archive", "Archive"),

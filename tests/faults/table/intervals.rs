@@ -1,7 +1,7 @@
 //! Intervals: pants with three prices, a shirt with one, and a hat that is not sold any more.
 
 use futures::TryStreamExt;
-use mongo_patterns::history::intervals::{Ended, Finding};
+use mongo_patterns::intervals::{Ended, Finding};
 use mongo_patterns::{Error, ErrorKind, Repository};
 use mongodb::Collection;
 use mongodb::bson::{DateTime, Document, doc};
@@ -12,7 +12,7 @@ use super::operation::{
 };
 use super::sessions::IN;
 use support::common::all;
-use support::history::intervals::{Prices, at, builder, by_the_recipe, price, to};
+use support::intervals::{Prices, at, builder, by_the_recipe, price, to};
 
 pub(super) struct Shop {
     stored: Collection<Document>,
@@ -39,7 +39,6 @@ fn facts(documents: &[Document]) -> Vec<String> {
 
 impl Model for Shop {
     const PATTERN: &'static str = "intervals";
-    const CRATE: &'static str = "history";
     const COLLECTIONS: &'static [&'static str] = &["prices"];
 
     fn new(of: Of<'_>) -> Self {
@@ -209,7 +208,6 @@ pub(super) struct Migrations(Shop);
 
 impl Model for Migrations {
     const PATTERN: &'static str = "intervals";
-    const CRATE: &'static str = "history";
     const COLLECTIONS: &'static [&'static str] = &["prices"];
 
     fn new(of: Of<'_>) -> Self {

@@ -2,7 +2,6 @@
 
 pub mod by_id_migrate;
 pub mod follow;
-pub mod intervals;
 pub mod migrate;
 
 use futures::TryStreamExt;

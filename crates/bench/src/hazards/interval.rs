@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use mongo_patterns_core::Repository;
-use mongo_patterns_history::IntervalRepository;
+use mongo_patterns_intervals::IntervalRepository;
 use mongodb::bson::{DateTime, Document, doc};
 use mongodb::{ClientSession, Collection, Database, IndexModel};
 

@@ -4,7 +4,7 @@ use super::prelude::*;
 use crate::form::update::checked_with;
 use crate::query::change::Change;
 use crate::write::change::Request;
-use crate::write::joined::run;
+use crate::write::joined::change;
 
 impl<D> HistoryRepository<D> {
     /// Deletes the current document, and stores the deletion as a revision without content. The history remains.
@@ -66,7 +66,7 @@ impl Delete<'_> {
             filter: Document::new(),
             with: checked_with(&self.shared.settings, self.with)?,
         };
-        let (found, revision) = match run(self.shared, id, request, self.session).await {
+        let (found, revision) = match change(self.shared, id, request, self.session).await {
             Ok(recorded) => (true, Some(recorded.revision)),
             Err(error) if error.kind() == ErrorKind::NotFound => (false, None),
             Err(error) => return Err(error),

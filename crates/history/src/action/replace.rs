@@ -5,7 +5,7 @@ use crate::form::document::encode_replacement;
 use crate::form::update::checked_with;
 use crate::query::change::Change;
 use crate::write::change::Request;
-use crate::write::joined::run;
+use crate::write::joined::change;
 
 impl<D: Serialize> HistoryRepository<D> {
     /// Replaces the content of the current document, and stores it as a new revision, also if it equals the previous one.
@@ -79,6 +79,6 @@ impl Replace<'_> {
             filter: Document::new(),
             with: checked_with(&self.shared.settings, self.with)?,
         };
-        run(self.shared, id, request, self.session).await
+        change(self.shared, id, request, self.session).await
     }
 }

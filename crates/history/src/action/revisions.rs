@@ -1,7 +1,7 @@
 use mongo_patterns_core::action::ActionStream;
+use mongo_patterns_core::pages::{IdPage, in_pages};
 
 use super::prelude::*;
-use crate::page::{Page, in_pages};
 use crate::read::page;
 use crate::token::RevisionToken;
 
@@ -39,7 +39,7 @@ impl<D: DeserializeOwned> HistoryRepository<D> {
         Revisions {
             shared: self.shared(),
             id: DocumentId::new(id),
-            page: Page::first(),
+            page: IdPage::first(),
             types: PhantomData,
             session: None,
             max_time: None,
@@ -52,7 +52,7 @@ action! {
     pub struct Revisions<'a, D> {
         shared: &'a Shared,
         id: Result<DocumentId>,
-        page: Page<RevisionToken>,
+        page: IdPage<RevisionToken>,
         types: PhantomData<fn() -> D>,
     }
     with session, max_time;

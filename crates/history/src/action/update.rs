@@ -7,7 +7,7 @@ use super::prelude::*;
 use crate::form::update::{checked, checked_with};
 use crate::query::change::Change;
 use crate::write::change::Request;
-use crate::write::joined::run;
+use crate::write::joined::change;
 
 impl<D> HistoryRepository<D> {
     /// Updates the current document by [operators](#operators) or a pipeline, and stores the result as a new revision, also
@@ -93,6 +93,6 @@ impl Update<'_> {
             filter: Document::new(),
             with: checked_with(&self.shared.settings, self.with)?,
         };
-        run(self.shared, id, request, self.session).await.map_err(failed)
+        change(self.shared, id, request, self.session).await.map_err(failed)
     }
 }

@@ -1,11 +1,10 @@
 //! Current documents and the copies of their revisions.
 
-use mongo_patterns_core::document_id::canonical;
-use mongo_patterns_core::size;
+use mongo_patterns_core::new_document::NewDocument;
 use mongo_patterns_core::stored::{id_of, not_decoded, value};
+use mongodb::bson::cstr;
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::raw::CString;
-use mongodb::bson::{Timestamp, cstr};
 
 use crate::prelude::*;
 use crate::results::Revision;
@@ -55,54 +54,12 @@ pub(crate) struct Encoded {
 /// # Errors
 /// Those of an insert for which nothing is sent.
 pub(crate) fn encode<D: Serialize>(settings: &Settings, document: &D) -> Result<Encoded> {
-    let is_own = |field: &str| field == settings.deleted.as_str() || settings.is_of_revisions(field);
-    encode_with(&settings.id, is_own, &settings.change, document)
-}
-
-/// Encodes a document with the id in this field, with none of the reserved fields, and without the values of others.
-///
-/// # Errors
-/// Those of [`encode`].
-pub(crate) fn encode_with<D: Serialize>(
-    id: &FieldName,
-    is_reserved: impl Fn(&str) -> bool,
-    without: &[FieldName],
-    document: &D,
-) -> Result<Encoded> {
-    let raw = bson::serialize_to_raw_document_buf(document).map_err(|error| not_encoded(&error))?;
-    size::check(&raw)?;
-    let mut encoded = Document::try_from(raw).map_err(|error| not_encoded(&error))?;
-    if let Some(field) = encoded.keys().find(|field| is_reserved(field)) {
-        return Err(reserved(field));
+    let NewDocument { id, mut document } = checked(settings, document)?;
+    for field in settings.change_fields() {
+        document.remove(field);
     }
-    for field in without {
-        encoded.remove(field.as_str());
-    }
-    let replaced = Bson::Timestamp(Timestamp { time: 0, increment: 0 });
-    if encoded.values().any(|value| *value == replaced) {
-        return Err(invalid_argument(
-            "a field of the document is `Timestamp(0, 0)`, which the server replaces by the time of an insert, so that the revision would differ from the document, nothing was stored: use another value",
-        ));
-    }
-    let Some(id) = encoded.get(id.as_str()) else {
-        return Err(invalid_argument(
-            "the document has no id field, nothing was stored: set it",
-        ));
-    };
-    let id = DocumentId::new(id.clone())?.into_bson();
-    let own = encoded.remove("_id").unwrap_or_else(|| ObjectId::new().into());
-    if !matches!(own, Bson::Array(_) | Bson::RegularExpression(_) | Bson::Undefined) {
-        let mut document = doc! { "_id": own };
-        document.extend(encoded);
-        return Ok(Encoded {
-            id,
-            document,
-            with: Document::new(),
-        });
-    }
-    Err(invalid_argument(
-        "the `_id` of the document is an array, a regular expression, or undefined, nothing was stored: use another value, or omit it",
-    ))
+    let with = Document::new();
+    Ok(Encoded { id, document, with })
 }
 
 /// Encodes a document that replaces the content of the one with this id. Returns it without its `_id`, which does not
@@ -111,21 +68,21 @@ pub(crate) fn encode_with<D: Serialize>(
 /// # Errors
 /// As [`encode`], and when it has another id.
 pub(crate) fn encode_replacement<D: Serialize>(settings: &Settings, id: &Bson, document: &D) -> Result<Document> {
-    without_ids(encode(settings, document)?, id)
+    let mut content = checked(settings, document)?.into_replacement(id)?;
+    for field in settings.change_fields() {
+        content.remove(field);
+    }
+    Ok(content)
 }
 
-/// Returns a replacement without its `_id`.
-///
-/// # Errors
-/// [`InvalidArgument`](ErrorKind::InvalidArgument) when it has another id.
-pub(crate) fn without_ids(mut encoded: Encoded, id: &Bson) -> Result<Document> {
-    if canonical(&encoded.id) != canonical(id) {
-        return Err(invalid_argument(
-            "the id in the document is not the id of the call, nothing was changed: an id does not change; insert a document with the other id",
-        ));
+/// Encodes a document with none of the fields that the pattern reserves.
+fn checked<D: Serialize>(settings: &Settings, document: &D) -> Result<NewDocument> {
+    let new = NewDocument::encode(&settings.id, document)?;
+    let is_reserved = |field: &&String| *field == settings.deleted.as_str() || settings.is_of_revisions(field);
+    match new.document.keys().find(is_reserved) {
+        Some(field) => Err(reserved(field)),
+        None => Ok(new),
     }
-    encoded.document.remove("_id");
-    Ok(encoded.document)
 }
 
 /// Returns the copy of a current document for the revisions.
@@ -269,11 +226,6 @@ pub(crate) fn no_head(settings: &Settings, document: &RawDocument) -> Error {
     Error::corrupt(id_of(document), settings.revision.as_str(), message)
 }
 
-fn not_encoded(error: &bson::error::Error) -> Error {
-    let message = "the document cannot be encoded as BSON, nothing was stored: see as_driver_error() for the reason";
-    Error::from_driver(ErrorKind::Encode, message, error.clone())
-}
-
 fn reserved(field: &str) -> Error {
     Error::new(
         ErrorKind::InvalidArgument,
@@ -289,7 +241,7 @@ pub(crate) fn invalid_argument(message: &'static str) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use mongodb::bson::rawdoc;
+    use mongodb::bson::{Timestamp, rawdoc};
 
     use super::*;
 

@@ -7,7 +7,7 @@
 //! Their paths show which fields they write, so that the id, the revision and the time stay. The result of `$replaceWith`
 //! and `$project` can lack them: use [`replace`](crate::HistoryRepository::replace).
 
-use mongo_patterns_core::update::{Fixed, Operators, check_path, stage_paths};
+use mongo_patterns_core::update::DocumentUpdate;
 use mongodb::bson::Timestamp;
 use mongodb::options::UpdateModifications;
 
@@ -17,59 +17,22 @@ use crate::prelude::*;
 const OWN: &str = "the update changes the revision, its time or the mark of a deletion, which the repository writes itself, nothing was sent: omit it";
 const CHANGE: &str =
     "the update changes a field that describes the change, nothing was sent: pass its value to with(..) of the call";
-pub(crate) const ID: &str =
-    "the update changes the id of the document, nothing was sent: insert a document with the other id";
+const ID: &str = "the update changes the id of the document, nothing was sent: insert a document with the other id";
 const OF_REVISIONS: &str = "the update changes the field that only revisions have, with the id of their document, nothing was sent: omit it, or use another name with document_id_field(..)";
-pub(crate) const OWN_ID: &str =
-    "the update changes the `_id` of the document, which is immutable, nothing was sent: omit it";
-
-/// An update, checked.
-#[derive(Clone, Debug)]
-pub(crate) enum Update {
-    Operators(Document),
-    Pipeline(Vec<Document>),
-}
+const OWN_ID: &str = "the update changes the `_id` of the document, which is immutable, nothing was sent: omit it";
 
 /// Checks an update.
 ///
 /// # Errors
 /// [`InvalidArgument`](ErrorKind::InvalidArgument) for an invalid update, and for fields that cannot be changed.
-pub(crate) fn checked(settings: &Settings, update: UpdateModifications) -> Result<Update> {
+pub(crate) fn checked(settings: &Settings, update: UpdateModifications) -> Result<DocumentUpdate> {
     let [revision, time, deleted] = settings.own_fields().map(|field| (field.as_str(), OWN));
     let mut fixed = vec![revision, time, deleted, (settings.id.as_str(), ID), ("_id", OWN_ID)];
     fixed.extend(settings.change_fields().map(|field| (field, CHANGE)));
     if settings.is_by_id() {
         fixed.push((settings.document_id.as_str(), OF_REVISIONS));
     }
-    checked_but(update, &fixed)
-}
-
-/// Checks an update, which must not change the fixed fields.
-///
-/// # Errors
-/// Those of [`checked`].
-pub(crate) fn checked_but(update: UpdateModifications, fixed: &[Fixed<'_>]) -> Result<Update> {
-    match update {
-        UpdateModifications::Document(update) => Ok(Update::Operators(Operators::new(update, fixed)?.under(""))),
-        UpdateModifications::Pipeline(stages) => {
-            let mut fields = 0;
-            for stage in &stages {
-                for path in stage_paths(stage)? {
-                    check_path(path, fixed)?;
-                    fields += 1;
-                }
-            }
-            match fields {
-                0 => Err(invalid_argument(
-                    "the update names no field, nothing was sent: name a field to change",
-                )),
-                _ => Ok(Update::Pipeline(stages)),
-            }
-        }
-        _ => Err(invalid_argument(
-            "the update is neither a document of operators nor a pipeline, nothing was sent: pass one of them",
-        )),
-    }
+    DocumentUpdate::new(update, &fixed)
 }
 
 /// Checks the values of the fields that describe a change.

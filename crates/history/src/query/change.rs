@@ -1,17 +1,17 @@
 //! The commands that change a current document, and with it its revision.
 
+use mongo_patterns_core::update::{DocumentUpdate, add};
 use mongodb::options::UpdateModifications;
 
 use super::{current, number};
 use crate::form::document::{Encoded, Head};
-use crate::form::update::Update;
 use crate::prelude::*;
 
 /// The document that a current document becomes.
 #[derive(Clone, Debug)]
 pub(crate) enum Change {
     /// Some fields change.
-    Update(Update),
+    Update(DocumentUpdate),
     /// All fields but the id, the revision and the time change.
     Replace(Document),
     /// It becomes the revision of its deletion.
@@ -58,13 +58,13 @@ pub(crate) fn changeable(
 impl Change {
     /// Returns whether the time of the server can be set, but not computed from the previous one.
     pub(crate) fn is_by_operators(&self) -> bool {
-        matches!(self, Self::Update(Update::Operators(_)))
+        matches!(self, Self::Update(DocumentUpdate::Operators(_)))
     }
 
     /// Returns the update that applies the change, and sets the next revision, its time, and what describes the change.
     pub(crate) fn update(&self, settings: &Settings, clock: Clock, with: &Document) -> UpdateModifications {
         match self {
-            Self::Update(Update::Operators(operators)) => {
+            Self::Update(DocumentUpdate::Operators(operators)) => {
                 let mut update = operators.clone();
                 let (revision, time) = (settings.revision.as_str(), settings.time.as_str());
                 add(&mut update, "$inc", revision, 1);
@@ -80,7 +80,7 @@ impl Change {
                 }
                 update.into()
             }
-            Self::Update(Update::Pipeline(stages)) => {
+            Self::Update(DocumentUpdate::Pipeline(stages)) => {
                 let mut stages = stages.clone();
                 let mut own = next(settings);
                 own.extend(literals(with));
@@ -110,13 +110,6 @@ impl Change {
                 vec![doc! { "$replaceWith": tombstone }].into()
             }
         }
-    }
-}
-
-pub(crate) fn add(update: &mut Document, operator: &str, field: &str, value: impl Into<Bson>) {
-    match update.get_document_mut(operator) {
-        Ok(fields) => drop(fields.insert(field, value)),
-        Err(_) => drop(update.insert(operator, doc! { field: value })),
     }
 }
 
@@ -189,7 +182,7 @@ mod tests {
     use super::*;
 
     fn operators() -> Change {
-        Change::Update(Update::Operators(
+        Change::Update(DocumentUpdate::Operators(
             doc! { "$push": { "items": "watch" }, "$inc": { "price": 2 } },
         ))
     }
@@ -300,7 +293,9 @@ mod tests {
             UpdateModifications::Pipeline(stages) => stages,
             _ => panic!("not a pipeline"),
         };
-        let pipeline = stages(Change::Update(Update::Pipeline(vec![doc! { "$set": { "a": 1 } }])));
+        let pipeline = stages(Change::Update(DocumentUpdate::Pipeline(vec![
+            doc! { "$set": { "a": 1 } },
+        ])));
         assert_eq!(pipeline[1].get_document("$set").unwrap().get("reason"), Some(&literal));
         assert_eq!(pipeline[2], doc! { "$unset": ["changedBy"] });
         let deleted = stages(Change::Delete).remove(0);

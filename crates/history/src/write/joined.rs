@@ -19,112 +19,80 @@
 
 use std::sync::Arc;
 
-use mongo_patterns_core::lanes::{Joined, Lane, Stored, Target, Turn};
+use mongo_patterns_core::lanes::{Lane, Stored, Target, Turn};
 use mongo_patterns_core::size::MAX_BYTES;
 use mongodb::ClientSession;
 
 use super::change::{Attempt, Request};
 use super::record::{Changed, delete_current, finish, insert_copies};
 use crate::form::document::Head;
-use crate::repository::Changes;
+use crate::repository::ChangesOfDocument;
 use crate::repository::prelude::*;
 use crate::results::{Recorded, not_found};
 
-/// A repository whose changes of one document can share a transaction.
-pub(crate) trait Changeable: Send + Sync + Sized + 'static {
-    type Request: Send + Sync + 'static;
-    type Output: Send + 'static;
-
-    /// The collection of the transaction, how it retries, and the changes of calls that wait.
-    fn parts(&self) -> (&Collection<RawDocumentBuf>, &RetryPolicy, &Arc<Joined<Changes<Self>>>);
-
-    /// Checks the deployment and the indexes, once.
-    fn check(&self) -> impl Future<Output = Result<()>> + Send;
-
-    /// Enters the lane of a document.
-    fn enter<'s>(
-        &self,
-        id: &Bson,
-        session: Option<&'s mut ClientSession>,
-    ) -> impl Future<Output = Result<Conn<'s>>> + Send;
-
-    /// Makes one change, in a transaction.
-    fn change(
-        &self,
-        id: &Bson,
-        request: &Self::Request,
-        conn: &mut Conn<'_>,
-    ) -> impl Future<Output = Result<Self::Output>> + Send;
-
-    /// Makes changes one after another, in a transaction, until their copies would have more bytes than a document may have.
-    ///
-    /// # Errors
-    /// One that ends the transaction.
-    fn change_all(
-        &self,
-        id: &Bson,
-        requests: &[Self::Request],
-        conn: &mut Conn<'_>,
-    ) -> impl Future<Output = Result<Vec<Result<Self::Output>>>> + Send;
-}
-
 /// Changes a document.
-pub(crate) async fn run<S: Changeable>(
-    shared: &Arc<S>,
+pub(crate) async fn change(
+    shared: &Arc<Shared>,
     id: Bson,
-    request: S::Request,
+    request: Request,
     session: Option<&mut ClientSession>,
-) -> Result<S::Output> {
-    shared.check().await?;
+) -> Result<Recorded> {
+    shared.check_write().await?;
     if session.is_some() {
         let mut conn = shared.enter(&id, session).await?;
-        return alone(&**shared, &id, &request, &mut conn).await;
+        return change_alone(shared, &id, &request, &mut conn).await;
     }
     let key = document_id::text(&id);
-    let target = || Changes {
+    let target = || ChangesOfDocument {
         shared: Arc::clone(shared),
         id: id.clone(),
     };
-    let (_, _, changes) = shared.parts();
-    match changes.enter(&key, || document_id::bytes(&id), request, target).await {
-        Turn::Alone(lane, request) => alone(&**shared, &id, &request, &mut Conn::in_lane(lane)).await,
-        Turn::Joined(done) => done,
+    let waiting = &shared.changes;
+    match waiting.enter(&key, || document_id::bytes(&id), request, target).await {
+        Turn::Alone(lane, request) => change_alone(shared, &id, &request, &mut Conn::in_lane(lane)).await,
+        Turn::Joined(recorded) => recorded,
     }
 }
 
 /// Changes a document in its lane, in a transaction of its own or in that of the caller.
-pub(crate) async fn alone<S: Changeable>(
-    shared: &S,
+pub(crate) async fn change_alone(
+    shared: &Shared,
     id: &Bson,
-    request: &S::Request,
+    request: &Request,
     conn: &mut Conn<'_>,
-) -> Result<S::Output> {
-    let (collection, retry, _) = shared.parts();
-    let one = (shared, id, request);
-    let done = transaction::run(collection, retry, conn, one, |conn, (shared, id, request)| {
-        Box::pin(shared.change(id, request, conn))
+) -> Result<Recorded> {
+    let (current, retry) = (&shared.current, &shared.settings.retry);
+    let context = (shared, id, request);
+    let done = transaction::run(current, retry, conn, context, |conn, (shared, id, request)| {
+        Box::pin(change_once(shared, id, request, conn))
     });
     done.await
 }
 
-impl<S: Changeable> Target for Changes<S> {
-    type Item = S::Request;
-    type Output = S::Output;
+async fn change_once(shared: &Shared, id: &Bson, request: &Request, conn: &mut Conn<'_>) -> Result<Recorded> {
+    let changed = Attempt::of(shared, id, request).await?.run(None, conn).await?;
+    finish(shared, &changed, conn).await?;
+    Ok(changed.head.into())
+}
+
+impl Target for ChangesOfDocument {
+    type Item = Request;
+    type Output = Recorded;
 
     /// A transaction locks the document for as long as its changes take.
     const ITEMS: usize = 100;
     const INTERRUPTED: &'static str = "the tokio runtime of a call that changes the document for this one ended, the change may or may not have taken effect: read the document before you change it again";
 
-    fn bytes(_: &S::Request) -> usize {
+    fn bytes(_: &Request) -> usize {
         0
     }
 
-    async fn store(&self, requests: &[S::Request], lane: Lane) -> Stored<S::Output> {
-        let (shared, mut conn) = (&*self.shared, Conn::in_lane(lane));
-        let (collection, retry, _) = shared.parts();
+    async fn store(&self, requests: &[Request], lane: Lane) -> Stored<Recorded> {
+        let mut conn = Conn::in_lane(lane);
+        let (current, retry) = (&self.shared.current, &self.shared.settings.retry);
         let batch = (self, requests);
-        let done = transaction::run(collection, retry, &mut conn, batch, |conn, (changes, requests)| {
-            Box::pin(changes.shared.change_all(&changes.id, requests, conn))
+        let done = transaction::run(current, retry, &mut conn, batch, |conn, (changes, requests)| {
+            Box::pin(changes.change_all(requests, conn))
         });
         match done.await {
             Ok(results) => Stored { results, error: None },
@@ -136,29 +104,12 @@ impl<S: Changeable> Target for Changes<S> {
     }
 }
 
-impl Changeable for Shared {
-    type Request = Request;
-    type Output = Recorded;
-
-    fn parts(&self) -> (&Collection<RawDocumentBuf>, &RetryPolicy, &Arc<Joined<Changes<Self>>>) {
-        (&self.current, &self.settings.retry, &self.changes)
-    }
-
-    async fn check(&self) -> Result<()> {
-        self.check_write().await
-    }
-
-    async fn enter<'s>(&self, id: &Bson, session: Option<&'s mut ClientSession>) -> Result<Conn<'s>> {
-        Self::enter(self, id, session).await
-    }
-
-    async fn change(&self, id: &Bson, request: &Request, conn: &mut Conn<'_>) -> Result<Recorded> {
-        let changed = Attempt::of(self, id, request).await?.run(None, conn).await?;
-        finish(self, &changed, conn).await?;
-        Ok(changed.head.into())
-    }
-
-    async fn change_all(&self, id: &Bson, requests: &[Request], conn: &mut Conn<'_>) -> Result<Vec<Result<Recorded>>> {
+impl ChangesOfDocument {
+    /// Makes changes one after another, in a transaction, until their copies would have more bytes than a document may have.
+    ///
+    /// # Errors
+    /// One that ends the transaction.
+    async fn change_all(&self, requests: &[Request], conn: &mut Conn<'_>) -> Result<Vec<Result<Recorded>>> {
         let mut done = Vec::with_capacity(requests.len());
         let mut changed: Vec<Changed> = Vec::with_capacity(requests.len());
         let mut last: Option<Head> = None;
@@ -168,7 +119,7 @@ impl Changeable for Shared {
                 done.push(Err(not_found()));
                 continue;
             }
-            let attempt = Attempt::of(self, id, request).await?;
+            let attempt = Attempt::of(&self.shared, &self.id, request).await?;
             match attempt.run(last, conn).await {
                 Ok(change) => {
                     done.push(Ok(change.head.into()));
@@ -183,16 +134,16 @@ impl Changeable for Shared {
                 break;
             }
         }
-        insert_copies(self, &changed, conn).await?;
+        insert_copies(&self.shared, &changed, conn).await?;
         if let Some(deletion) = changed.last().filter(|last| last.head.is_deleted) {
-            delete_current(self, deletion, conn).await?;
+            delete_current(&self.shared, deletion, conn).await?;
         }
         Ok(done)
     }
 }
 
 /// Returns whether the document does not suit a request, which leaves the transaction as it is.
-pub(crate) fn is_of_request(error: &Error) -> bool {
+fn is_of_request(error: &Error) -> bool {
     let is_refused = matches!(
         error.kind(),
         ErrorKind::NotFound | ErrorKind::RevisionMismatch | ErrorKind::NotMigrated

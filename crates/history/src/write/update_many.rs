@@ -11,7 +11,7 @@ use futures::future::join_all;
 use mongo_patterns_core::migration::check_filter;
 
 use super::change::Request;
-use super::joined::alone;
+use super::joined::change_alone;
 use crate::form::document::id_in;
 use crate::repository::prelude::*;
 use crate::results::UpdatedMany;
@@ -55,7 +55,7 @@ pub(crate) async fn run(shared: &Shared, request: &Request) -> Result<UpdatedMan
 /// Updates one document. Returns whether it still matches the filter.
 async fn update(shared: &Shared, id: Bson, request: &Request) -> Result<bool> {
     let mut conn = shared.enter(&id, None).await?;
-    match alone(shared, &id, request, &mut conn).await {
+    match change_alone(shared, &id, request, &mut conn).await {
         Ok(_) => Ok(true),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error.at(id, "")),

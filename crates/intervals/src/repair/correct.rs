@@ -12,23 +12,24 @@
 //! The documents are written from the last one to the first, so those that are left come to the same intervals again. One that is
 //! valid, which none else is then, is written at the end, because the unique index allows only one.
 
-use mongo_patterns_core::document_id::canonical;
 use mongo_patterns_core::stored::{id_of, value};
 
+use mongo_patterns_core::{DocumentId, document_id};
+use mongodb::bson::{Bson, DateTime, Document, RawDocument, doc};
+
 use super::finding::Problem;
-use super::form::{BEGIN, END, Times, after};
-use super::settings::Settings;
-use crate::prelude::*;
+use crate::form::{BEGIN, END, Times, after};
+use crate::settings::Settings;
 
 /// A field as it is stored: missing, of the type that it must have, or of another one.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Stored<T> {
+enum StoredField<T> {
     Missing,
     Value(T),
     Invalid,
 }
 
-impl<T> Stored<T> {
+impl<T> StoredField<T> {
     fn value(self) -> Option<T> {
         match self {
             Self::Value(value) => Some(value),
@@ -36,7 +37,7 @@ impl<T> Stored<T> {
         }
     }
 
-    fn of(stored: Option<Bson>, value: impl Fn(&Bson) -> Option<T>) -> Self {
+    fn read(stored: Option<Bson>, value: impl Fn(&Bson) -> Option<T>) -> Self {
         match stored {
             None | Some(Bson::Null) => Self::Missing,
             Some(stored) => value(&stored).map_or(Self::Invalid, Self::Value),
@@ -46,31 +47,31 @@ impl<T> Stored<T> {
 
 /// A stored interval.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Given {
+pub(crate) struct StoredInterval {
     /// The `_id` of its document.
     pub(crate) document_id: Bson,
     /// The id; null if it has none.
     pub(crate) id: Bson,
-    from: Stored<DateTime>,
-    to: Stored<DateTime>,
-    valid: Stored<bool>,
+    from: StoredField<DateTime>,
+    to: StoredField<DateTime>,
+    valid: StoredField<bool>,
 }
 
-impl Given {
-    pub(crate) fn of(settings: &Settings, document: &RawDocument) -> Self {
-        let time = |field| Stored::of(value(document, field), |value| value.as_datetime().copied());
+impl StoredInterval {
+    pub(crate) fn read(settings: &Settings, document: &RawDocument) -> Self {
+        let time = |field| StoredField::read(value(document, field), |value| value.as_datetime().copied());
         Self {
             document_id: id_of(document),
             id: value(document, &settings.id).unwrap_or(Bson::Null),
             from: time(&settings.from),
             to: time(&settings.to),
-            valid: Stored::of(value(document, &settings.valid), Bson::as_bool),
+            valid: StoredField::read(value(document, &settings.valid), Bson::as_bool),
         }
     }
 
     /// Returns whether two documents have the same id.
-    pub(crate) fn is_of(&self, other: &Self) -> bool {
-        canonical(&self.id) == canonical(&other.id)
+    pub(crate) fn has_same_id(&self, other: &Self) -> bool {
+        document_id::canonical(&self.id) == document_id::canonical(&other.id)
     }
 
     fn start(&self) -> DateTime {
@@ -79,8 +80,8 @@ impl Given {
 
     fn is_invalid(&self) -> bool {
         DocumentId::new(self.id.clone()).is_err()
-            || self.valid == Stored::Invalid
-            || [self.from, self.to].contains(&Stored::Invalid)
+            || self.valid == StoredField::Invalid
+            || [self.from, self.to].contains(&StoredField::Invalid)
     }
 
     /// Returns its interval, if all of its fields are stored.
@@ -94,17 +95,20 @@ impl Given {
 }
 
 /// Returns the problems of the intervals of one id, each with the document that has it.
-pub(crate) fn problems(given: &[Given]) -> Vec<(&Given, Problem)> {
-    let mut found = Vec::new();
+pub(crate) fn problems(stored: &[StoredInterval]) -> Vec<(&StoredInterval, Problem)> {
+    let mut problems = Vec::new();
     let mut previous: Option<Times> = None;
-    let valid: Vec<&Given> = given.iter().filter(|one| one.valid == Stored::Value(true)).collect();
+    let valid: Vec<&StoredInterval> = stored
+        .iter()
+        .filter(|one| one.valid == StoredField::Value(true))
+        .collect();
     if let [_, .., last] = valid[..] {
         let documents = valid.len() as u64;
-        found.push((last, Problem::SeveralValid { documents }));
+        problems.push((last, Problem::SeveralValid { documents }));
     }
-    for one in in_order(given) {
+    for one in in_order(stored) {
         let Some(times) = one.times() else {
-            found.push((
+            problems.push((
                 one,
                 if one.is_invalid() {
                     Problem::Invalid
@@ -115,45 +119,45 @@ pub(crate) fn problems(given: &[Given]) -> Vec<(&Given, Problem)> {
             continue;
         };
         if one.is_invalid() {
-            found.push((one, Problem::Invalid));
+            problems.push((one, Problem::Invalid));
         }
         if previous.is_some_and(|previous| times.from < previous.to.max(after(previous.from))) {
-            found.push((one, Problem::Overlap));
+            problems.push((one, Problem::Overlap));
         }
         if times.to <= times.from {
-            found.push((one, Problem::Reversed));
+            problems.push((one, Problem::Reversed));
         }
         match (times.is_valid, times.to >= END) {
-            (true, false) => found.push((one, Problem::ValidEnds)),
-            (false, true) => found.push((one, Problem::EndMissing)),
+            (true, false) => problems.push((one, Problem::ValidEnds)),
+            (false, true) => problems.push((one, Problem::EndMissing)),
             _ => {}
         }
         previous = Some(times);
     }
-    found
+    problems
 }
 
 /// Returns the intervals in the order of their starts.
-fn in_order(given: &[Given]) -> Vec<&Given> {
-    let mut sorted: Vec<&Given> = given.iter().collect();
+fn in_order(stored: &[StoredInterval]) -> Vec<&StoredInterval> {
+    let mut sorted: Vec<&StoredInterval> = stored.iter().collect();
     sorted.sort_by_cached_key(|one| (one.start(), document_id::bytes(&one.document_id)));
     sorted
 }
 
 /// Returns whether a document is valid, as one without an interval is.
-fn is_valid(one: &Given) -> bool {
-    one.valid != Stored::Value(false)
+fn is_valid(one: &StoredInterval) -> bool {
+    one.valid != StoredField::Value(false)
 }
 
 /// Returns the intervals as they must be, from the first to the last.
-fn corrected(given: &[Given]) -> Vec<(&Given, Times)> {
-    let mut order = in_order(given);
+fn corrected(stored: &[StoredInterval]) -> Vec<(&StoredInterval, Times)> {
+    let mut order = in_order(stored);
     let valid = order.iter().rposition(|one| is_valid(one));
     if let Some(valid) = valid {
         let last = order.remove(valid);
         order.push(last);
     }
-    let mut done: Vec<(&Given, Times)> = Vec::with_capacity(order.len());
+    let mut done: Vec<(&StoredInterval, Times)> = Vec::with_capacity(order.len());
     for (number, one) in order.iter().enumerate() {
         let is_last = number + 1 == order.len();
         let mut from = one.start();
@@ -182,19 +186,19 @@ fn corrected(given: &[Given]) -> Vec<(&Given, Times)> {
 }
 
 /// Returns the documents whose interval is wrong, with the right one, in the order in which they are written.
-fn wrong(given: &[Given]) -> Vec<(&Given, Times)> {
-    let mut wrong = corrected(given);
+fn wrong(stored: &[StoredInterval]) -> Vec<(&StoredInterval, Times)> {
+    let mut wrong = corrected(stored);
     wrong.retain(|(one, times)| one.times() != Some(*times));
     wrong.reverse();
-    if given.iter().any(is_valid) {
+    if stored.iter().any(is_valid) {
         wrong.sort_by_key(|(_, times)| times.is_valid);
     }
     wrong
 }
 
 /// Returns the update statements that correct the intervals of one id.
-pub(crate) fn corrections(settings: &Settings, given: &[Given]) -> Vec<Document> {
-    let statement = |(one, times): (&Given, Times)| {
+pub(crate) fn corrections(settings: &Settings, stored: &[StoredInterval]) -> Vec<Document> {
+    let statement = |(one, times): (&StoredInterval, Times)| {
         // Unless another client has changed it since. Null matches a missing field too.
         let mut filter = doc! { "_id": { "$eq": &one.document_id }, settings.id.as_str(): { "$eq": &one.id } };
         filter.insert(settings.from.as_str(), one.from.value());
@@ -202,43 +206,47 @@ pub(crate) fn corrections(settings: &Settings, given: &[Given]) -> Vec<Document>
         filter.insert(settings.valid.as_str(), one.valid.value());
         doc! { "q": filter, "u": { "$set": times.fields(settings) } }
     };
-    wrong(given).into_iter().map(statement).collect()
+    wrong(stored).into_iter().map(statement).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use mongodb::bson::DateTime;
 
-    fn at(millis: i64) -> DateTime {
+    use super::{StoredField, StoredInterval, corrected, corrections, problems, wrong};
+    use crate::form::{BEGIN, END};
+    use crate::settings::Settings;
+
+    fn time(millis: i64) -> DateTime {
         DateTime::from_millis(millis)
     }
 
-    fn given(number: i32, from: Option<DateTime>, to: Option<DateTime>, valid: Option<bool>) -> Given {
-        Given {
+    fn stored(number: i32, from: Option<DateTime>, to: Option<DateTime>, valid: Option<bool>) -> StoredInterval {
+        StoredInterval {
             document_id: number.into(),
             id: "pants".into(),
-            from: from.map_or(Stored::Missing, Stored::Value),
-            to: to.map_or(Stored::Missing, Stored::Value),
-            valid: valid.map_or(Stored::Missing, Stored::Value),
+            from: from.map_or(StoredField::Missing, StoredField::Value),
+            to: to.map_or(StoredField::Missing, StoredField::Value),
+            valid: valid.map_or(StoredField::Missing, StoredField::Value),
         }
     }
 
     /// Stores the first corrections.
-    fn written(before: &[Given], documents: usize) -> Vec<Given> {
+    fn written(before: &[StoredInterval], documents: usize) -> Vec<StoredInterval> {
         let mut after = before.to_vec();
         for (one, times) in wrong(before).into_iter().take(documents) {
             let place = after.iter_mut().find(|other| other.document_id == one.document_id);
             let place = place.unwrap();
-            place.from = Stored::Value(times.from);
-            place.to = Stored::Value(times.to);
-            place.valid = Stored::Value(times.is_valid);
+            place.from = StoredField::Value(times.from);
+            place.to = StoredField::Value(times.to);
+            place.valid = StoredField::Value(times.is_valid);
         }
         after
     }
 
-    fn times(given: &[Given]) -> Vec<(i64, i64, bool)> {
+    fn times(stored: &[StoredInterval]) -> Vec<(i64, i64, bool)> {
         let millis = |time: DateTime| time.timestamp_millis();
-        let times = corrected(given).into_iter();
+        let times = corrected(stored).into_iter();
         times
             .map(|(_, times)| (millis(times.from), millis(times.to), times.is_valid))
             .collect()
@@ -247,8 +255,8 @@ mod tests {
     /// Every fifth group of three documents, of all combinations of fields.
     #[test]
     fn a_correction_leaves_no_problem_and_can_be_interrupted() {
-        let starts = [None, Some(at(5)), Some(at(6))];
-        let ends = [None, Some(at(4)), Some(at(7)), Some(END)];
+        let starts = [None, Some(time(5)), Some(time(6))];
+        let ends = [None, Some(time(4)), Some(time(7)), Some(END)];
         let valid = [None, Some(false), Some(true)];
         let mut all = Vec::new();
         for from in starts {
@@ -256,16 +264,21 @@ mod tests {
                 all.extend(valid.map(|valid| (from, to, valid)));
             }
         }
-        let one = |number: i32, choice: usize| given(number, all[choice].0, all[choice].1, all[choice].2);
+        let one = |number: i32, choice: usize| stored(number, all[choice].0, all[choice].1, all[choice].2);
         for choices in (0..all.len().pow(3)).step_by(5) {
-            let before: Vec<Given> = (0..3_u32)
+            let before: Vec<StoredInterval> = (0..3_u32)
                 .map(|n| one(n as i32, choices / all.len().pow(n) % all.len()))
                 .collect();
             let done = written(&before, 3);
             assert_eq!(problems(&done), [], "{before:?}");
             let expected = times(&before);
             assert!(expected[..2].iter().all(|(_, _, is_valid)| !is_valid), "{before:?}");
-            let valid = |given: &[Given]| given.iter().filter(|one| one.valid == Stored::Value(true)).count();
+            let valid = |intervals: &[StoredInterval]| {
+                intervals
+                    .iter()
+                    .filter(|one| one.valid == StoredField::Value(true))
+                    .count()
+            };
             for documents in 1..=3 {
                 assert!(
                     valid(&written(&before, documents)) <= valid(&before).max(1),
@@ -284,9 +297,9 @@ mod tests {
 
     #[test]
     fn what_the_manual_leaves_after_three_changes_is_corrected() {
-        let valid = |n: i32| given(n, Some(at(i64::from(n))), Some(END), Some(true));
+        let valid = |n: i32| stored(n, Some(time(i64::from(n))), Some(END), Some(true));
         let before = [
-            given(0, Some(BEGIN), Some(at(3)), Some(false)),
+            stored(0, Some(BEGIN), Some(time(3)), Some(false)),
             valid(1),
             valid(2),
             valid(3),
@@ -303,9 +316,9 @@ mod tests {
     #[test]
     fn the_valid_document_stays_valid_although_its_writer_had_a_clock_that_is_behind() {
         let before = [
-            given(0, Some(BEGIN), Some(at(10)), Some(false)),
-            given(1, Some(at(10)), Some(at(5)), Some(false)),
-            given(2, Some(at(5)), Some(END), Some(true)),
+            stored(0, Some(BEGIN), Some(time(10)), Some(false)),
+            stored(1, Some(time(10)), Some(time(5)), Some(false)),
+            stored(2, Some(time(5)), Some(END), Some(true)),
         ];
         let (begin, end) = (BEGIN.timestamp_millis(), END.timestamp_millis());
         assert_eq!(times(&before), [(begin, 10, false), (10, 11, false), (11, end, true)]);
@@ -314,8 +327,8 @@ mod tests {
     #[test]
     fn gaps_stay() {
         let before = [
-            given(0, Some(at(5)), Some(at(7)), Some(false)),
-            given(1, Some(at(9)), Some(at(11)), Some(false)),
+            stored(0, Some(time(5)), Some(time(7)), Some(false)),
+            stored(1, Some(time(9)), Some(time(11)), Some(false)),
         ];
         assert_eq!(problems(&before), []);
         assert_eq!(corrections(&Settings::example(), &before), []);

@@ -1,18 +1,27 @@
 //! The calls that read.
 
-use mongo_patterns_core::action::{ActionStream, Read};
+use std::marker::PhantomData;
 
-use super::prelude::*;
-use crate::intervals::form::interval;
-use crate::intervals::read::{find_as_of, find_valid, page};
-use crate::page::{Page, in_pages};
+use mongo_patterns_core::action::{ActionFuture, ActionStream, Read};
+use mongo_patterns_core::conn::Conn;
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::error::ErrorKind::{Corrupt, Decode, IndexMissing, InvalidArgument};
+use mongo_patterns_core::pages::{IdPage, in_pages};
+use mongo_patterns_core::{DocumentId, IntoId, Result, action};
+use mongodb::bson::{Bson, DateTime};
+use serde::de::DeserializeOwned;
+
+use crate::form::interval;
+use crate::read::{find_as_of, find_valid, page};
+use crate::repository::{IntervalRepository, Shared};
+use crate::results::{Interval, IntervalPage};
 use crate::token::IntervalToken;
 
 impl<D: DeserializeOwned> IntervalRepository<D> {
     /// Reads the valid document, with its interval. `None` if there is none.
     ///
     /// ```no_run
-    /// # use mongo_patterns::history::IntervalRepository;
+    /// # use mongo_patterns::intervals::IntervalRepository;
     /// # use mongo_patterns::mongodb::bson::Document;
     /// # async fn f(prices: IntervalRepository<Document>) -> mongo_patterns::Result<()> {
     /// if let Some(now) = prices.get("pants").await? {
@@ -34,15 +43,17 @@ impl<D: DeserializeOwned> IntervalRepository<D> {
     pub fn get(&self, id: impl IntoId) -> Read<'_, Option<Interval<D>>> {
         let (shared, id) = (self.shared(), DocumentId::new(id));
         Read::new(shared.operation("get"), async move |mut conn| {
-            let found = find_valid(shared, id?.value(), &mut conn).await?;
-            found.map(|found| interval(&shared.settings, &found)).transpose()
+            let document = find_valid(shared, id?.value(), &mut conn).await?;
+            document
+                .map(|document| interval(&shared.settings, &document))
+                .transpose()
         })
     }
 
     /// Reads the document that was valid at a time. `None` if none was: before the first interval, or in a gap.
     ///
     /// ```no_run
-    /// # use mongo_patterns::history::IntervalRepository;
+    /// # use mongo_patterns::intervals::IntervalRepository;
     /// # use mongo_patterns::mongodb::bson::{DateTime, Document};
     /// # async fn f(prices: IntervalRepository<Document>, sale: DateTime) -> mongo_patterns::Result<()> {
     /// if let Some(sold) = prices.as_of("pants", sale).await? {
@@ -67,8 +78,10 @@ impl<D: DeserializeOwned> IntervalRepository<D> {
     pub fn as_of(&self, id: impl IntoId, time: DateTime) -> Read<'_, Option<Interval<D>>> {
         let (shared, id) = (self.shared(), DocumentId::new(id));
         Read::new(shared.operation("as_of"), async move |mut conn| {
-            let found = find_as_of(shared, id?.value(), time, &mut conn).await?;
-            found.map(|found| interval(&shared.settings, &found)).transpose()
+            let document = find_as_of(shared, id?.value(), time, &mut conn).await?;
+            document
+                .map(|document| interval(&shared.settings, &document))
+                .transpose()
         })
     }
 
@@ -76,7 +89,7 @@ impl<D: DeserializeOwned> IntervalRepository<D> {
     /// from the [newest](Intervals::newest_first).
     ///
     /// ```no_run
-    /// # use mongo_patterns::history::IntervalRepository;
+    /// # use mongo_patterns::intervals::IntervalRepository;
     /// # use mongo_patterns::mongodb::bson::Document;
     /// # async fn f(prices: IntervalRepository<Document>) -> mongo_patterns::Result<()> {
     /// let first = prices.intervals("pants").newest_first().limit(20).page().await?;
@@ -101,7 +114,7 @@ impl<D: DeserializeOwned> IntervalRepository<D> {
         Intervals {
             shared: self.shared(),
             id: DocumentId::new(id),
-            page: Page::first(),
+            page: IdPage::first(),
             types: PhantomData,
             session: None,
             max_time: None,
@@ -114,7 +127,7 @@ action! {
     pub struct Intervals<'a, D> {
         shared: &'a Shared,
         id: Result<DocumentId>,
-        page: Page<IntervalToken>,
+        page: IdPage<IntervalToken>,
         types: PhantomData<fn() -> D>,
     }
     with session, max_time;
@@ -144,7 +157,7 @@ impl<'a, D: DeserializeOwned + Send + 'a> Intervals<'a, D> {
     ///
     /// # Errors
     /// [`InvalidArgument`] for an invalid id and a limit of 0, [`IndexMissing`], [`Decode`], and [`Corrupt`].
-    pub fn page(self) -> action::ActionFuture<'a, IntervalPage<D>> {
+    pub fn page(self) -> ActionFuture<'a, IntervalPage<D>> {
         let call = self.shared.operation("intervals");
         action::run(call, async move {
             let id = self.id?.into_bson();
@@ -166,9 +179,9 @@ impl<'a, D: DeserializeOwned + Send + 'a> Intervals<'a, D> {
     /// Those of [`page`](Self::page), as the last item of the stream.
     pub fn stream(self) -> IntervalStream<'a, D> {
         let (shared, max_time) = (self.shared, self.max_time.or(self.shared.settings.max_time));
-        let read = move |id: Bson, at| async move {
+        let read = move |id: Bson, position| async move {
             let mut conn = Conn::to_read(None, max_time).await?;
-            let read = page::<D>(shared, &id, at, &mut conn).await?;
+            let read = page::<D>(shared, &id, position, &mut conn).await?;
             Ok((read.intervals, read.next))
         };
         in_pages(shared.operation("intervals"), self.id, self.page, read)

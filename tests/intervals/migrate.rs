@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use futures::TryStreamExt;
-use mongo_patterns::history::intervals::{Problem, Repaired};
+use mongo_patterns::intervals::{Problem, Repaired};
 use mongo_patterns::{ErrorKind, Repository};
 use mongo_patterns_testkit::{self as testkit, FailPoint};
 use mongodb::bson::{Bson, Document, doc};
 
 use support::common::all;
-use support::history::intervals::*;
+use support::intervals::*;
 
 #[tokio::test]
 async fn what_the_manuals_recipe_leaves_is_migrated() {

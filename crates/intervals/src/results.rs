@@ -1,13 +1,15 @@
 //! The results of the calls.
 
-use crate::prelude::*;
+use mongodb::bson::DateTime;
+use serde::Serialize;
+
 use crate::token::IntervalToken;
 
 /// A document, and the interval in which it is valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Interval<D> {
-    /// The time from which it is valid, as [`expecting`](super::action::Update::expecting) takes it.
+    /// The time from which it is valid, as [`expecting`](crate::action::Update::expecting) takes it.
     pub valid_from: DateTime,
     /// The time to which it was valid, which is not a part of the interval. `None` if it is valid now.
     pub valid_to: Option<DateTime>,

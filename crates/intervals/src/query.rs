@@ -1,13 +1,12 @@
 //! The commands, as pure functions.
 
+use mongo_patterns_core::new_document::NewDocument;
+use mongo_patterns_core::update::{DocumentUpdate, add};
+use mongodb::bson::{Bson, DateTime, Document, doc};
 use mongodb::options::{FindOneAndUpdateOptions, FindOneOptions, Hint, ReturnDocument, UpdateModifications};
 
-use super::form::{END, Times};
-use super::settings::Settings;
-use crate::form::document::Encoded;
-use crate::form::update::Update;
-use crate::prelude::*;
-use crate::query::change::add;
+use crate::form::{END, Times};
+use crate::settings::Settings;
 
 /// The most milliseconds between the time of a write and the clock of the server.
 const TOLERANCE: i64 = 1000;
@@ -15,10 +14,10 @@ const TOLERANCE: i64 = 1000;
 pub(crate) const NOW: &str = "mongo_patterns_now";
 
 /// The document that a valid document becomes.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) enum Change {
     /// Some fields change.
-    Update(Update),
+    Update(DocumentUpdate),
     /// All fields change, but the ids and the interval.
     Replace(Document),
 }
@@ -54,12 +53,12 @@ impl Change {
     pub(crate) fn update(&self, settings: &Settings, start: DateTime) -> UpdateModifications {
         let from = settings.from.as_str();
         match self {
-            Self::Update(Update::Operators(operators)) => {
+            Self::Update(DocumentUpdate::Operators(operators)) => {
                 let mut update = operators.clone();
                 add(&mut update, "$set", from, start);
                 update.into()
             }
-            Self::Update(Update::Pipeline(stages)) => {
+            Self::Update(DocumentUpdate::Pipeline(stages)) => {
                 let mut stages = stages.clone();
                 stages.push(doc! { "$set": { from: start } });
                 stages.into()
@@ -85,14 +84,14 @@ pub(crate) fn absent(settings: &Settings, id: &Bson) -> Document {
 }
 
 /// Inserts a document that is valid from now, and not before the end of the last one.
-pub(crate) fn insert(settings: &Settings, encoded: &Encoded, last: Option<DateTime>) -> Vec<Document> {
+pub(crate) fn insert(settings: &Settings, new: &NewDocument, last: Option<DateTime>) -> Vec<Document> {
     let mut own = doc! { settings.to.as_str(): END, settings.valid.as_str(): true };
     let from = match last {
         Some(last) => doc! { "$max": [last, "$$NOW"] }.into(),
         None => Bson::from("$$NOW"),
     };
     own.insert(settings.from.as_str(), from);
-    let merged = vec![doc! { "$literal": &encoded.document }, own];
+    let merged = vec![doc! { "$literal": &new.document }, own];
     vec![doc! { "$replaceWith": { "$mergeObjects": merged } }]
 }
 
@@ -172,9 +171,16 @@ pub(crate) fn change(settings: &Settings, upsert: bool, returned: ReturnDocument
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use mongo_patterns_core::new_document::NewDocument;
+    use mongo_patterns_core::update::DocumentUpdate;
+    use mongodb::bson::{Bson, DateTime, doc};
+    use mongodb::options::UpdateModifications;
 
-    fn at(millis: i64) -> DateTime {
+    use super::{Change, insert, valid_before};
+    use crate::form::END;
+    use crate::settings::Settings;
+
+    fn time(millis: i64) -> DateTime {
         DateTime::from_millis(millis)
     }
 
@@ -183,17 +189,17 @@ mod tests {
         let settings = Settings::example();
         let id = Bson::from(doc! { "$gt": 1 });
         assert_eq!(
-            valid_before(&settings, &id, at(7), Some(at(5))),
-            doc! { "item": { "$eq": { "$gt": 1 } }, "isValid": true, "validFrom": { "$lt": at(7), "$eq": at(5) } }
+            valid_before(&settings, &id, time(7), Some(time(5))),
+            doc! { "item": { "$eq": { "$gt": 1 } }, "isValid": true, "validFrom": { "$lt": time(7), "$eq": time(5) } }
         );
-        let replaced = Change::Replace(doc! { "price": "$$NOW" }).update(&settings, at(7));
+        let replaced = Change::Replace(doc! { "price": "$$NOW" }).update(&settings, time(7));
         let UpdateModifications::Pipeline(stages) = replaced else {
             panic!("not a pipeline");
         };
         let merged = vec![
             doc! { "_id": "$_id" },
             doc! { "$literal": { "price": "$$NOW" } },
-            doc! { "item": "$item", "validFrom": at(7), "validTo": END, "isValid": true },
+            doc! { "item": "$item", "validFrom": time(7), "validTo": END, "isValid": true },
         ];
         assert_eq!(stages, [doc! { "$replaceWith": { "$mergeObjects": merged } }]);
     }
@@ -201,27 +207,26 @@ mod tests {
     #[test]
     fn an_update_sets_the_start() {
         let settings = Settings::example();
-        let operators = Change::Update(Update::Operators(doc! { "$set": { "price": 7 } }));
-        let UpdateModifications::Document(update) = operators.update(&settings, at(5)) else {
+        let operators = Change::Update(DocumentUpdate::Operators(doc! { "$set": { "price": 7 } }));
+        let UpdateModifications::Document(update) = operators.update(&settings, time(5)) else {
             panic!("not a document");
         };
-        assert_eq!(update, doc! { "$set": { "price": 7, "validFrom": at(5) } });
+        assert_eq!(update, doc! { "$set": { "price": 7, "validFrom": time(5) } });
     }
 
     #[test]
     fn an_insert_starts_at_the_end_of_the_last_interval_or_later() {
-        let encoded = Encoded {
+        let new = NewDocument {
             id: 1.into(),
             document: doc! { "item": 1 },
-            with: Document::new(),
         };
         let own = |last| {
-            let stages = insert(&Settings::example(), &encoded, last);
+            let stages = insert(&Settings::example(), &new, last);
             let merge = stages[0].get_document("$replaceWith").unwrap();
             merge.get_array("$mergeObjects").unwrap()[1].clone()
         };
         let expected = |from: Bson| Bson::from(doc! { "validTo": END, "isValid": true, "validFrom": from });
         assert_eq!(own(None), expected("$$NOW".into()));
-        assert_eq!(own(Some(at(5))), expected(doc! { "$max": [at(5), "$$NOW"] }.into()));
+        assert_eq!(own(Some(time(5))), expected(doc! { "$max": [time(5), "$$NOW"] }.into()));
     }
 }

@@ -1,21 +1,19 @@
 //! The repository, and what its actions share.
 
-use std::sync::Arc;
-
+use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::index::{Ensure, Managed};
-use mongo_patterns_core::lanes::{Joined, Lanes};
-use mongo_patterns_core::{Repository, Validator};
-use mongodb::ClientSession;
+use mongo_patterns_core::lanes::Lanes;
+use mongo_patterns_core::{FieldName, Repository, Result, Validator, document_id};
+use mongodb::bson::{Bson, RawDocumentBuf, doc};
+use mongodb::{ClientSession, Collection};
 use tokio::sync::OnceCell;
 
-use super::settings::Settings;
-use crate::prelude::*;
-use crate::repository::Changes;
+use crate::settings::Settings;
 
 mongo_patterns_core::repository! {
     /// A collection in which each document has the interval of time in which it is valid.
     ///
-    /// `D` is the type of a document. See the [module](super) for the stored documents and the guarantees.
+    /// `D` is the type of a document. See the [crate](crate) for the stored documents and the guarantees.
     ///
     /// A clone is cheap. Build one repository for the collection and clone it: the clones share the [lanes](crate#lanes) of the
     /// documents.
@@ -28,8 +26,6 @@ pub(crate) struct Shared {
     pub(crate) collection: Collection<RawDocumentBuf>,
     pub(crate) settings: Settings,
     lanes: Lanes,
-    /// The changes of calls that wait for the lane of their document.
-    pub(crate) changes: Arc<Joined<Changes<Shared>>>,
     indexes: OnceCell<()>,
 }
 
@@ -65,10 +61,8 @@ impl Shared {
 
 impl<D> IntervalRepository<D> {
     pub(crate) fn new(collection: Collection<RawDocumentBuf>, settings: Settings) -> Self {
-        let lanes = Lanes::new(&collection);
         Self::of(Shared {
-            changes: Arc::new(Joined::new(lanes.clone())),
-            lanes,
+            lanes: Lanes::new(&collection),
             collection,
             settings,
             indexes: OnceCell::new(),
@@ -80,7 +74,7 @@ impl<D: Send + Sync> IntervalRepository<D> {
     /// Returns the collection, for reads that this crate does not offer, such as those of all valid documents.
     ///
     /// ```no_run
-    /// # use mongo_patterns::history::IntervalRepository;
+    /// # use mongo_patterns::intervals::IntervalRepository;
     /// # use mongo_patterns::mongodb::bson::{Document, doc};
     /// # async fn f(prices: IntervalRepository<Document>) -> mongo_patterns::Result<()> {
     /// println!("{} prices", prices.collection().count_documents(doc! { "isValid": true }).await?);

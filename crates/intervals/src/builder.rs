@@ -1,10 +1,12 @@
 //! The builder of a repository.
 
 use mongo_patterns_core::settings::{check_acknowledged, configuration, required};
+use mongo_patterns_core::{FieldName, Result};
+use mongodb::Collection;
+use mongodb::bson::RawDocumentBuf;
 
-use super::repository::IntervalRepository;
-use super::settings::Settings;
-use crate::prelude::*;
+use crate::repository::IntervalRepository;
+use crate::settings::Settings;
 
 impl<D> IntervalRepository<D> {
     /// Returns a builder of a repository over a collection.
@@ -13,7 +15,7 @@ impl<D> IntervalRepository<D> {
     /// primary.
     ///
     /// ```no_run
-    /// # use mongo_patterns::history::IntervalRepository;
+    /// # use mongo_patterns::intervals::IntervalRepository;
     /// # use mongo_patterns::mongodb::{Database, bson::Document};
     /// # fn f(database: Database) -> mongo_patterns::Result<()> {
     /// let prices = IntervalRepository::<Document>::builder(database.collection::<Document>("prices"))
@@ -60,7 +62,7 @@ impl<D> IntervalRepositoryBuilder<D> {
     /// Builds the repository. Sends nothing.
     ///
     /// # Errors
-    /// [`Configuration`](ErrorKind::Configuration) when the id field is missing, a name is not that of a plain field, two fields
+    /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when the id field is missing, a name is not that of a plain field, two fields
     /// have the same name, or the write concern is `w: 0`, which confirms nothing.
     pub fn build(self) -> Result<IntervalRepository<D>> {
         let fields = [

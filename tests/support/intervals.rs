@@ -2,8 +2,8 @@
 
 use futures::TryStreamExt;
 use mongo_patterns::Repository;
-use mongo_patterns::history::IntervalRepository;
-use mongo_patterns::history::intervals::{Finding, Interval, IntervalRepositoryBuilder, Problem};
+use mongo_patterns::intervals::IntervalRepository;
+use mongo_patterns::intervals::{Finding, Interval, IntervalRepositoryBuilder, Problem};
 use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 use mongodb::{Collection, Database};

@@ -1,6 +1,6 @@
 //! Ids and values of any type, unique indexes of the application, and the builder.
 
-use mongo_patterns::history::intervals::Begun;
+use mongo_patterns::intervals::Begun;
 use mongo_patterns::{Error, ErrorKind, Repository};
 use mongo_patterns_testkit as testkit;
 use mongodb::IndexModel;
@@ -9,7 +9,7 @@ use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::IndexOptions;
 
 use support::common::all;
-use support::history::intervals::*;
+use support::intervals::*;
 
 #[track_caller]
 fn refused(case: &str, result: Result<Begun, Error>) {

@@ -1,20 +1,27 @@
 //! The calls that write.
 
-use std::sync::Arc;
-
 use mongo_patterns_core::action::Write;
-use mongo_patterns_core::update::{Fixed, failed};
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::error::ErrorKind::{
+    AlreadyExists, Contention, Corrupt, DuplicateKey, Encode, IndexMissing, InvalidArgument, NotFound, NotMigrated,
+    RevisionMismatch, TooLarge, Unsupported,
+};
+use mongo_patterns_core::new_document::NewDocument;
+use mongo_patterns_core::update::{DocumentUpdate, Fixed, failed};
+use mongo_patterns_core::{DocumentId, IntoId, Result, action};
+use mongodb::bson::{Bson, DateTime, Document};
 use mongodb::options::UpdateModifications;
+use serde::Serialize;
 
-use super::prelude::*;
-use crate::form::document::{encode_with, without_ids};
-use crate::form::update::{ID, OWN_ID, checked_but};
-use crate::intervals::query::Change;
-use crate::intervals::settings::Settings;
-use crate::intervals::write::{self, Request};
-use crate::write::joined::run;
+use crate::query::Change;
+use crate::repository::{IntervalRepository, Shared};
+use crate::results::{Begun, Ended};
+use crate::settings::Settings;
+use crate::write::{self, Request};
 
 const OWN: &str = "the update changes the interval, or the mark of a valid document, which the repository writes itself, nothing was sent: omit it";
+const ID: &str = "the update changes the id of the document, nothing was sent: insert a document with the other id";
+const OWN_ID: &str = "the update changes the `_id` of the document, which is immutable, nothing was sent: omit it";
 
 impl<D: Serialize> IntervalRepository<D> {
     /// Inserts a document of an id that has no valid one. It is valid from now: after an [`end`](Self::end), not from before that.
@@ -22,7 +29,7 @@ impl<D: Serialize> IntervalRepository<D> {
     /// The repository sets the interval, whatever the document has in these fields.
     ///
     /// ```no_run
-    /// # use mongo_patterns::history::IntervalRepository;
+    /// # use mongo_patterns::intervals::IntervalRepository;
     /// # use mongo_patterns::mongodb::bson::{Document, doc};
     /// # async fn f(prices: IntervalRepository<Document>) -> mongo_patterns::Result<()> {
     /// let begun = prices.insert(&doc! { "item": "pants", "price": 5 }).await?;
@@ -53,17 +60,9 @@ impl<D: Serialize> IntervalRepository<D> {
     /// - [`IndexMissing`], [`Contention`], and [`Unsupported`] on a standalone.
     pub fn insert(&self, document: &D) -> Write<'_, Begun> {
         let shared: &Shared = self.shared();
-        let encoded = encode_with(&shared.settings.id, |_| false, &[], document);
+        let new = NewDocument::encode(&shared.settings.id, document);
         Write::new(shared.operation("insert"), async move |session| {
-            let encoded = encoded?;
-            shared.check_write().await?;
-            let mut conn = shared.enter(&encoded.id, session).await?;
-            let (collection, retry) = (&shared.collection, &shared.settings.retry);
-            let context = (shared, &encoded);
-            let done = transaction::run(collection, retry, &mut conn, context, |conn, (shared, encoded)| {
-                Box::pin(write::insert(shared, encoded, conn))
-            });
-            done.await
+            write::insert(shared, &new?, session).await
         })
     }
 
@@ -73,7 +72,7 @@ impl<D: Serialize> IntervalRepository<D> {
     /// fields.
     ///
     /// ```no_run
-    /// # use mongo_patterns::history::IntervalRepository;
+    /// # use mongo_patterns::intervals::IntervalRepository;
     /// # #[derive(serde::Serialize, serde::Deserialize)]
     /// # struct Price { price: i32 }
     /// # async fn f(prices: IntervalRepository<Price>) -> mongo_patterns::Result<()> {
@@ -97,22 +96,22 @@ impl<D: Serialize> IntervalRepository<D> {
     pub fn replace(&self, id: impl IntoId, document: &D) -> Replace<'_> {
         let shared = self.shared();
         let replacement = DocumentId::new(id).and_then(|id| {
-            let encoded = encode_with(&shared.settings.id, |_| false, &[], document)?;
-            let document = without_ids(encoded, id.value())?;
-            Ok((id.into_bson(), document))
+            let new = NewDocument::encode(&shared.settings.id, document)?;
+            let content = new.into_replacement(id.value())?;
+            Ok((id.into_bson(), content))
         });
         Replace::create(shared, replacement, None)
     }
 }
 
 impl<D> IntervalRepository<D> {
-    /// Updates the valid document by [operators](crate::HistoryRepository::update) or a pipeline, from now. What it was
+    /// Updates the valid document by operators or a pipeline, from now. What it was
     /// stays as an interval that has ended, also if the update changes nothing.
     ///
     /// ```no_run
     /// # use mongo_patterns::ErrorKind;
     /// # use mongo_patterns::mongodb::bson::doc;
-    /// # async fn f(prices: mongo_patterns::history::IntervalRepository<()>) -> mongo_patterns::Result<()> {
+    /// # async fn f(prices: mongo_patterns::intervals::IntervalRepository<()>) -> mongo_patterns::Result<()> {
     /// let begun = prices.update("pants", doc! { "$set": { "price": 7 } }).await?;
     /// // Only if the document has not been changed since:
     /// match prices.update("pants", doc! { "$inc": { "price": 1 } }).expecting(begun.valid_from).await {
@@ -126,19 +125,18 @@ impl<D> IntervalRepository<D> {
     /// # Cost
     /// Three round trips, each of which examines at most one document: the update, the copy of what the document was, and the
     /// commit. Two more if the client's clock is not within a second of the server's, or not after the start of the interval. The
-    /// first write of a repository has two more. Concurrent changes of one id share transactions: see [lanes](crate#lanes).
+    /// first write of a repository has two more.
     ///
     /// # Cancel safety
-    /// It has no effect, unless its commit had begun, which completes, or its transaction also has changes of other calls.
+    /// It has no effect, unless its commit had begun, which completes.
     ///
     /// With [`expecting`](Update::expecting) it is safe to retry: an update that took effect is not repeated. A
     /// [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
     /// With nothing changed: [`NotFound`] when no document of the id is valid, [`RevisionMismatch`] when it does not begin at the
-    /// expected time, [`NotMigrated`] when it has no interval, [`InvalidArgument`] for the updates that a [history
-    /// refuses](crate::HistoryRepository::update), for one of the interval, for one that does not suit the stored
-    /// document, or for an invalid id, [`TooLarge`] when the document would exceed 16 MiB, [`DuplicateKey`] of a unique index of the
+    /// expected time, [`NotMigrated`] when it has no interval, [`InvalidArgument`] for an update that is none, for one of an
+    /// id or of the interval, for one that does not suit the stored document, or for an invalid id, [`TooLarge`] when the document would exceed 16 MiB, [`DuplicateKey`] of a unique index of the
     /// application, [`Corrupt`] when its interval is not complete, [`IndexMissing`], [`Contention`], and [`Unsupported`] on a
     /// standalone.
     pub fn update(&self, id: impl IntoId, update: impl Into<UpdateModifications>) -> Update<'_> {
@@ -148,7 +146,7 @@ impl<D> IntervalRepository<D> {
     /// Ends the interval of the valid document, now. No document of the id is valid then, until an [`insert`](Self::insert).
     ///
     /// ```no_run
-    /// # async fn f(prices: mongo_patterns::history::IntervalRepository<()>) -> mongo_patterns::Result<()> {
+    /// # async fn f(prices: mongo_patterns::intervals::IntervalRepository<()>) -> mongo_patterns::Result<()> {
     /// if let Some(time) = prices.end("pants").await?.valid_to {
     ///     println!("sold until {time}");
     /// }
@@ -173,7 +171,7 @@ impl<D> IntervalRepository<D> {
 action! {
     /// Updates the valid document; returned by [`IntervalRepository::update`].
     pub struct Update<'a> {
-        shared: &'a Arc<Shared>,
+        shared: &'a Shared,
         id: Result<DocumentId>,
         update: UpdateModifications,
         expected: Option<DateTime>,
@@ -189,7 +187,7 @@ action! {
 action! {
     /// Replaces the valid document; returned by [`IntervalRepository::replace`].
     pub struct Replace<'a> {
-        shared: &'a Arc<Shared>,
+        shared: &'a Shared,
         replacement: Result<(Bson, Document)>,
         expected: Option<DateTime>,
     }
@@ -225,10 +223,10 @@ fn fixed(settings: &Settings) -> [Fixed<'_>; 5] {
 impl Update<'_> {
     async fn execute(self) -> Result<Begun> {
         let id = self.id?.into_bson();
-        let update = checked_but(self.update, &fixed(&self.shared.settings))?;
+        let update = DocumentUpdate::new(self.update, &fixed(&self.shared.settings))?;
         let (change, expected) = (Change::Update(update), self.expected);
-        let done = run(self.shared, id, Request { change, expected }, self.session).await;
-        done.map_err(failed)
+        let begun = write::change(self.shared, &id, Request { change, expected }, self.session).await;
+        begun.map_err(failed)
     }
 }
 
@@ -236,15 +234,13 @@ impl Replace<'_> {
     async fn execute(self) -> Result<Begun> {
         let (id, document) = self.replacement?;
         let (change, expected) = (Change::Replace(document), self.expected);
-        run(self.shared, id, Request { change, expected }, self.session).await
+        write::change(self.shared, &id, Request { change, expected }, self.session).await
     }
 }
 
 impl End<'_> {
     async fn execute(self) -> Result<Ended> {
         let id = self.id?.into_bson();
-        self.shared.check_write().await?;
-        let mut conn = self.shared.enter(&id, self.session).await?;
-        write::end(self.shared, &id, self.expected, &mut conn).await
+        write::end(self.shared, &id, self.expected, self.session).await
     }
 }

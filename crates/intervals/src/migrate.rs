@@ -7,20 +7,24 @@
 //! Each start is after the one before, also where several are equal, and so depends on all before it. The server has no expression
 //! for that which works in chunks. Only the four fields of each document are read.
 
+use futures::TryStreamExt;
+use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::migration::{MigrateOptions, Step, count_if, refuse};
+use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::{ErrorKind, FieldName, Result, document_id};
+use mongodb::bson::doc;
 
-use super::correct::{Given, corrections};
-use super::query;
-use super::repair::Groups;
-use super::repository::Shared;
-use super::results::Migrated;
-use crate::prelude::*;
+use crate::query;
+use crate::repair::Groups;
+use crate::repair::correct::{StoredInterval, corrections};
+use crate::repository::Shared;
+use crate::results::Migrated;
 
 /// The most updates in one command, which has to be smaller than 16 MiB.
 const MAX_CHUNK: u64 = 10_000;
 
 /// Migrates existing documents.
-pub(crate) async fn existing(
+pub(crate) async fn migrate_existing(
     shared: &Shared,
     options: &MigrateOptions,
     chunk: u64,
@@ -49,7 +53,7 @@ pub(crate) async fn existing(
     loop {
         let row = rows.try_next().await?;
         let group = match &row {
-            Some(row) => groups.add(Given::of(settings, row)),
+            Some(row) => groups.add(StoredInterval::read(settings, row)),
             None => groups.end(),
         };
         scanned += u64::from(row.is_some());
@@ -115,9 +119,9 @@ async fn inspect(shared: &Shared, conn: &mut Conn<'_>) -> Result<()> {
         count_if(&mut group, name, is_invalid.clone(), 1, "$_id");
     }
     let inspect = Step::aggregate("check the documents", &shared.collection, [doc! { "$group": group }]);
-    let found = conn.read(inspect).await?.first()?;
+    let counts = conn.read(inspect).await?.first()?;
     for (name, field, _, what) in checks {
-        refuse(&found, name, ErrorKind::Corrupt, field.as_str(), what)?;
+        refuse(&counts, name, ErrorKind::Corrupt, field.as_str(), what)?;
     }
     Ok(())
 }

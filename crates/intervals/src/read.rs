@@ -1,22 +1,36 @@
 //! Reads of intervals.
 
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::index::hinted;
+use mongo_patterns_core::pages::IdPage;
 use mongo_patterns_core::stored::value;
+use mongo_patterns_core::{Error, ErrorKind, Result};
+use mongodb::bson::{Bson, DateTime, RawDocumentBuf};
+use mongodb::options::FindOneOptions;
+use serde::de::DeserializeOwned;
 
-use super::form::{Times, interval};
-use super::query::{self, NOW};
-use super::repository::Shared;
-use super::results::IntervalPage;
-use crate::page::Page;
-use crate::prelude::*;
-use crate::results::not_found;
+use crate::form::{Times, interval};
+use crate::query::{self, NOW};
+use crate::repository::Shared;
+use crate::results::IntervalPage;
 use crate::token::IntervalToken;
 
 /// Reads the valid document.
 pub(crate) async fn find_valid(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Option<RawDocumentBuf>> {
+    find_one_valid(shared, id, query::find_valid(&shared.settings), conn).await
+}
+
+async fn find_one_valid(
+    shared: &Shared,
+    id: &Bson,
+    options: FindOneOptions,
+    conn: &mut Conn<'_>,
+) -> Result<Option<RawDocumentBuf>> {
     let settings = &shared.settings;
-    let (filter, options) = (query::valid(settings, id), query::find_valid(settings));
-    let found = conn.find_one(&shared.collection, filter, options).await;
-    found.map_err(|error| hinted(error, &settings.valid_index))
+    let document = conn
+        .find_one(&shared.collection, query::valid(settings, id), options)
+        .await;
+    document.map_err(|error| hinted(error, &settings.valid_index))
 }
 
 /// Reads the interval of the valid document, and the time of the server.
@@ -25,14 +39,12 @@ pub(crate) async fn find_valid(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) 
 /// [`NotFound`](ErrorKind::NotFound), and [`NotMigrated`](ErrorKind::NotMigrated).
 pub(crate) async fn find_valid_now(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<(Times, DateTime)> {
     let settings = &shared.settings;
-    let (filter, options) = (query::valid(settings, id), query::find_valid_now(settings));
-    let found = conn.find_one(&shared.collection, filter, options).await;
-    let Some(found) = found.map_err(|error| hinted(error, &settings.valid_index))? else {
+    let Some(document) = find_one_valid(shared, id, query::find_valid_now(settings), conn).await? else {
         find_last(shared, id, conn).await?;
         return Err(not_found());
     };
-    match value(&found, NOW) {
-        Some(Bson::DateTime(now)) => Ok((Times::of(settings, &found)?, now)),
+    match value(&document, NOW) {
+        Some(Bson::DateTime(now)) => Ok((Times::stored_in(settings, &document)?, now)),
         _ => Err(Error::new(
             ErrorKind::Driver,
             "the server returned no time of its clock",
@@ -47,18 +59,18 @@ pub(crate) async fn find_valid_now(shared: &Shared, id: &Bson, conn: &mut Conn<'
 pub(crate) async fn find_last(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Option<Times>> {
     let settings = &shared.settings;
     let options = query::find_newest(settings, Some(query::head(settings)));
-    let found = conn
+    let newest = conn
         .find_one(&shared.collection, query::of_id(settings, id), options)
         .await;
-    let Some(found) = found.map_err(|error| hinted(error, &settings.start_index))? else {
+    let Some(newest) = newest.map_err(|error| hinted(error, &settings.start_index))? else {
         return Ok(None);
     };
-    match value(&found, &settings.valid) {
+    match value(&newest, &settings.valid) {
         None => Err(Error::new(
             ErrorKind::NotMigrated,
             "the document has no interval, because another program inserted it, nothing was changed: call migrate_existing()",
         )),
-        Some(_) => Times::of(settings, &found).map(Some),
+        Some(_) => Times::stored_in(settings, &newest).map(Some),
     }
 }
 
@@ -71,18 +83,18 @@ pub(crate) async fn find_as_of(
 ) -> Result<Option<RawDocumentBuf>> {
     let settings = &shared.settings;
     let (filter, options) = (query::until(settings, id, time), query::find_newest(settings, None));
-    let found = conn.find_one(&shared.collection, filter, options).await;
-    let Some(found) = found.map_err(|error| hinted(error, &settings.start_index))? else {
+    let newest = conn.find_one(&shared.collection, filter, options).await;
+    let Some(newest) = newest.map_err(|error| hinted(error, &settings.start_index))? else {
         return Ok(None);
     };
-    Ok(Times::of(settings, &found)?.contains(time).then_some(found))
+    Ok(Times::stored_in(settings, &newest)?.contains(time).then_some(newest))
 }
 
 /// Reads a page of the intervals of an id.
 pub(crate) async fn page<D: DeserializeOwned>(
     shared: &Shared,
     id: &Bson,
-    page: Page<IntervalToken>,
+    page: IdPage<IntervalToken>,
     conn: &mut Conn<'_>,
 ) -> Result<IntervalPage<D>> {
     let settings = &shared.settings;
@@ -97,4 +109,12 @@ pub(crate) async fn page<D: DeserializeOwned>(
         _ => None,
     };
     Ok(IntervalPage { intervals, next })
+}
+
+/// Returns the error of a call on an id without a valid document.
+pub(crate) fn not_found() -> Error {
+    Error::new(
+        ErrorKind::NotFound,
+        "no document of the id is valid, nothing was changed: insert it first",
+    )
 }

@@ -1,4 +1,5 @@
-//! A history as intervals: each document has the interval of time in which it is valid, all in one collection.
+//! MongoDB's slowly changing dimensions as a typed repository: each document has the interval of time in which it is valid, all in
+//! one collection.
 //!
 //! The layout comes from MongoDB's manual, "Slowly Changing Dimensions" (type 2). A shop keeps its prices, and which price each
 //! item had at any time:
@@ -9,17 +10,17 @@
 //! ```
 //!
 //! Every program reads it by a plain query, also an aggregation that joins sales with the prices of their days. That is the reason
-//! for it. A [history with revisions](crate) has numbers, diffs, restores and a follower, and its current documents stay small.
+//! for it. The [history pattern](https://docs.rs/mongo-patterns-history) has numbers, diffs, restores and a follower, and its current documents stay small.
 //!
 //! The manual's recipe closes the document that has `isValid: false` or none, and then inserts the new one. So it never closes the
 //! valid document, and after three changes by one writer three prices are valid. With the right filter, two writers both insert one. In
 //! a transaction, one is valid, but a writer takes its time before another one commits, so intervals overlap and leave gaps. This
-//! module stores the same documents without these faults.
+//! crate stores the same documents without these faults.
 //!
 //! # Usage
 //!
 //! ```no_run
-//! use mongo_patterns::history::{IntervalRepository, Repository};
+//! use mongo_patterns::intervals::{IntervalRepository, Repository};
 //! use mongo_patterns::mongodb::bson::{DateTime, Document, doc};
 //!
 //! # async fn f(database: mongo_patterns::mongodb::Database, sale: DateTime) -> mongo_patterns::Result<()> {
@@ -48,24 +49,29 @@
 //! The time of an insert and of an end is that of the server. A change takes that of the client, if it is within a second of the
 //! server's clock, and otherwise that of the server. None is before the start of the present interval: then it is 1 ms after it.
 //!
-//! Transactions need a replica set, for which one node is enough, or a sharded cluster. Writes of one process to one id wait for each
-//! other in its [lane](crate#lanes), and changes that wait share a transaction.
+//! Transactions need a replica set, for which one node is enough, or a sharded cluster.
+//!
+//! # Lanes
+//!
+//! Each id has a lane: a queue of the calls that write it, with one in flight. So transactions of one process never conflict, and an id
+//! that another client has locked occupies one connection. Calls for other ids do not wait. Clones of a repository share its lanes.
+//! Lanes only save waiting, and no guarantee depends on them.
 //!
 //! # Guarantees
 //!
-//! With any number of writers, in any number of processes that write through this module:
+//! With any number of writers, in any number of processes that write through this crate:
 //!
 //! - Every change that returns `Ok` has an interval of its own. A write that fails has no effect, unless its [outcome is
 //!   unknown](mongo_patterns_core::Error::is_outcome_unknown).
-// proof: history::intervals_concurrent::sixty_four_writers_of_one_id_lose_nothing, faults::table::every_operation_with_a_fault_and_a_drop
+// proof: intervals::concurrent::sixty_four_writers_of_one_id_lose_nothing, faults::table::every_operation_with_a_fault_and_a_drop
 //! - An id has at most one valid document. Its intervals do not overlap, and a change leaves no gap: an interval ends when the next
 //!   one begins. Only an [`end`](IntervalRepository::end) before an [`insert`](IntervalRepository::insert) leaves one.
-// proof: history::intervals_concurrent::sixty_four_writers_of_one_id_lose_nothing, history::intervals_concurrent::all_calls_together_leave_no_overlap, history::intervals_concurrent::an_insert_after_an_end_that_it_has_not_read_starts_again
+// proof: intervals::concurrent::sixty_four_writers_of_one_id_lose_nothing, intervals::concurrent::all_calls_together_leave_no_overlap, intervals::concurrent::an_insert_after_an_end_that_it_has_not_read_starts_again
 //! - A write that [expects](action::Update::expecting) a start has no effect if the valid document has another one, and is safe to
 //!   retry.
-// proof: history::intervals_concurrent::read_change_replace_with_an_expected_start_loses_nothing, history::intervals::a_change_at_another_start_is_refused_and_has_no_effect
+// proof: intervals::concurrent::read_change_replace_with_an_expected_start_loses_nothing, intervals::calls::a_change_at_another_start_is_refused_and_has_no_effect
 //!
-//! Not guaranteed: a program that changes a valid document without this module changes it for the whole of its interval.
+//! Not guaranteed: a program that changes a valid document without this crate changes it for the whole of its interval.
 //!
 //! # Cost
 //!
@@ -91,8 +97,6 @@
 
 pub mod action;
 mod builder;
-mod correct;
-mod finding;
 mod form;
 mod migrate;
 mod query;
@@ -101,11 +105,12 @@ mod repair;
 mod repository;
 mod results;
 mod settings;
+mod token;
 mod write;
 
 pub use builder::IntervalRepositoryBuilder;
-pub use finding::{Finding, Problem, Repaired, Unrepaired};
+pub use mongo_patterns_core::{Progress, Repository};
+pub use repair::finding::{Finding, Problem, Repaired, Unrepaired};
 pub use repository::IntervalRepository;
 pub use results::{Begun, Ended, Interval, IntervalPage, Migrated};
-
-pub use crate::token::IntervalToken;
+pub use token::IntervalToken;

@@ -1,14 +1,15 @@
 //! Stored documents and their intervals.
 
-use mongo_patterns_core::stored::id_of;
-use mongodb::bson::cstr;
+use mongo_patterns_core::error::CommandError;
+use mongo_patterns_core::stored::{decode, id_of};
+use mongo_patterns_core::{Error, FieldName, Result};
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::raw::CString;
+use mongodb::bson::{DateTime, Document, RawBsonRef, RawDocument, RawDocumentBuf, cstr, doc};
+use serde::de::DeserializeOwned;
 
-use super::results::Interval;
-use super::settings::Settings;
-use crate::form::document::decode;
-use crate::prelude::*;
+use crate::results::Interval;
+use crate::settings::Settings;
 
 /// The start of what was valid before the first change, as in the manual: 1900-01-01.
 pub(crate) const BEGIN: DateTime = DateTime::from_millis(-2_208_988_800_000);
@@ -27,8 +28,8 @@ impl Times {
     /// Returns the interval of a stored document.
     ///
     /// # Errors
-    /// [`Corrupt`](ErrorKind::Corrupt).
-    pub(crate) fn of(settings: &Settings, document: &RawDocument) -> Result<Self> {
+    /// [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt).
+    pub(crate) fn stored_in(settings: &Settings, document: &RawDocument) -> Result<Self> {
         let value = |field: &FieldName| document.get(field.as_str()).ok().flatten();
         match [&settings.from, &settings.to, &settings.valid].map(value) {
             [
@@ -86,12 +87,14 @@ pub(crate) fn ended(
 /// Decodes a stored document.
 ///
 /// # Errors
-/// [`Decode`](ErrorKind::Decode), and [`Corrupt`](ErrorKind::Corrupt) without an interval.
+/// [`Decode`](mongo_patterns_core::ErrorKind::Decode), and [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt) without an interval.
 pub(crate) fn interval<D: DeserializeOwned>(settings: &Settings, document: &RawDocument) -> Result<Interval<D>> {
-    let times = Times::of(settings, document)?;
+    let times = Times::stored_in(settings, document)?;
+    let text =
+        "a stored document cannot be decoded as the type of the repository: change the type, or repair the document";
     Ok(Interval {
         valid_from: times.from,
         valid_to: (!times.is_valid).then_some(times.to),
-        document: decode(document)?,
+        document: decode(document, "", text)?,
     })
 }

@@ -12,7 +12,7 @@ use mongodb::bson::{DateTime, doc};
 use tokio::sync::Barrier;
 
 use support::common::{dropped_commands, patient};
-use support::history::intervals::*;
+use support::intervals::*;
 use support::pace::Pace;
 
 /// Returns repositories that each have their own lanes, as processes have. They retry for as long as it takes.
@@ -241,40 +241,6 @@ async fn readers_see_no_gap_while_others_write() {
             writer.await.unwrap();
         }
         judge(db, "pants").await;
-    })
-    .await;
-}
-
-/// Calls that wait for the lane of an id share a transaction, in which a change that is refused fails alone.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn waiting_changes_share_a_transaction() {
-    testkit::run(async |db| {
-        let prices = prices(db).await;
-        prices.insert(&price("pants", 0)).await.unwrap();
-        db.recorder().clear();
-        let calls = (1..=40).map(|n| {
-            let prices = prices.clone();
-            tokio::spawn(async move {
-                let call = prices.update("pants", to(n));
-                let call = if n % 4 == 0 { call.expecting(at(7)) } else { call };
-                call.await
-            })
-        });
-        let (mut done, mut refused) = (0, 0);
-        for call in join_all(calls).await {
-            match call.unwrap() {
-                Ok(_) => done += 1,
-                Err(error) => {
-                    assert_eq!(error.kind(), ErrorKind::RevisionMismatch);
-                    refused += 1;
-                }
-            }
-        }
-        assert_eq!((done, refused), (30, 10));
-        assert_eq!(judge(db, "pants").await.len(), 31);
-        let names = db.recorder().names();
-        let commits = names.iter().filter(|name| *name == "commitTransaction").count();
-        assert!(commits < 20, "{commits}");
     })
     .await;
 }

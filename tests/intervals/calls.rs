@@ -2,12 +2,12 @@
 
 use futures::TryStreamExt;
 use mongo_patterns::ErrorKind;
-use mongo_patterns::history::IntervalToken;
+use mongo_patterns::intervals::IntervalToken;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, DateTime, doc};
 
 use support::common::{all, create_validated, explain_last};
-use support::history::intervals::*;
+use support::intervals::*;
 
 /// Stores pants for 5, valid since a time in the past.
 async fn with_pants(db: &TestDatabase) -> Prices {

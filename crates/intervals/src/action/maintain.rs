@@ -1,13 +1,20 @@
 //! The calls of operators.
 
+use futures::TryStreamExt;
 use futures::stream::iter;
-use mongo_patterns_core::migration;
+use mongo_patterns_core::conn::Conn;
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::error::ErrorKind::{Corrupt, InvalidArgument, SettingsMismatch, Unsupported};
+use mongo_patterns_core::progress::Reporter;
 use mongo_patterns_core::verify::{Repair, Verify};
+#[allow(unused_imports)] // the links of the documentation use the trait
+use mongo_patterns_core::{Repository, Result, migration};
 
-use super::prelude::*;
-use crate::intervals::finding::{Problem, Unrepaired};
-use crate::intervals::migrate::existing;
-use crate::intervals::repair::repairs;
+use crate::migrate::migrate_existing;
+use crate::repair::finding::{Problem, Unrepaired};
+use crate::repair::repairs;
+use crate::repository::{IntervalRepository, Shared};
+use crate::results::Migrated;
 
 impl<D> IntervalRepository<D> {
     /// Scans the collection for problems: several valid documents of an id, intervals that overlap, that end before they begin or
@@ -15,7 +22,7 @@ impl<D> IntervalRepository<D> {
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
-    /// # async fn f(prices: mongo_patterns::history::IntervalRepository<i32>) -> mongo_patterns::Result<()> {
+    /// # async fn f(prices: mongo_patterns::intervals::IntervalRepository<i32>) -> mongo_patterns::Result<()> {
     /// let mut findings = prices.verify().stream();
     /// while let Some(finding) = findings.try_next().await? {
     ///     println!("{}: {}", finding.document_id, finding.problem);
@@ -38,9 +45,9 @@ impl<D> IntervalRepository<D> {
     pub fn verify(&self) -> Verify<'_, Problem> {
         let shared: &Shared = self.shared();
         Verify::new(shared.ensure(), |reporter| {
-            let found = repairs(shared, reporter, true);
+            let repairs = repairs(shared, reporter, true);
             Box::pin(
-                found
+                repairs
                     .map_ok(|of_id| iter(of_id.findings.into_iter().map(Ok)))
                     .try_flatten(),
             )
@@ -52,7 +59,7 @@ impl<D> IntervalRepository<D> {
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
-    /// # async fn f(prices: mongo_patterns::history::IntervalRepository<i32>) -> mongo_patterns::Result<()> {
+    /// # async fn f(prices: mongo_patterns::intervals::IntervalRepository<i32>) -> mongo_patterns::Result<()> {
     /// let mut repairs = prices.repair().dry_run().stream();
     /// while let Some(repaired) = repairs.try_next().await? {
     ///     println!("{} problems of an id", repaired.findings.len());
@@ -82,7 +89,7 @@ impl<D> IntervalRepository<D> {
     /// without an end is.
     ///
     /// ```no_run
-    /// # async fn f(prices: mongo_patterns::history::IntervalRepository<i32>) -> mongo_patterns::Result<()> {
+    /// # async fn f(prices: mongo_patterns::intervals::IntervalRepository<i32>) -> mongo_patterns::Result<()> {
     /// let planned = prices.migrate_existing().plan().await?;
     /// println!("{} documents have no interval, or a wrong one", planned.migrated.corrected);
     /// let migrated = prices.migrate_existing().await?;
@@ -123,6 +130,6 @@ migration! {
 impl MigrateExisting<'_> {
     async fn migrate(self, conn: &mut Conn<'_>, reporter: Reporter<'_>) -> Result<Migrated> {
         let chunk = self.chunk_size();
-        existing(self.shared, &self.options, chunk, conn, reporter).await
+        migrate_existing(self.shared, &self.options, chunk, conn, reporter).await
     }
 }

@@ -7,16 +7,24 @@
 //! A cursor does not read all documents at one moment: it can see a document before a change and its copy after it. So a scan
 //! only collects ids, and the intervals of each are read in a transaction.
 
+pub(crate) mod correct;
+pub(crate) mod finding;
+
+use futures::TryStreamExt;
 use mongo_patterns_core::action::ActionStream;
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::error::lost_race;
+use mongo_patterns_core::progress::Reporter;
 use mongo_patterns_core::send::Rows;
 use mongo_patterns_core::verify::{Scan, scan};
+use mongo_patterns_core::{Result, send, transaction};
+use mongodb::bson::{Bson, doc};
 use mongodb::options::FindOptions;
 
-use super::correct::{Given, corrections, problems};
-use super::finding::{Finding, Problem, Repaired, Unrepaired};
-use super::query;
-use super::repository::Shared;
-use crate::prelude::*;
+use self::correct::{StoredInterval, corrections, problems};
+use self::finding::{Finding, Problem, Repaired, Unrepaired};
+use crate::query;
+use crate::repository::Shared;
 
 /// How many documents a scan reads at once.
 const BATCH: u32 = 1000;
@@ -29,8 +37,7 @@ pub(crate) fn repairs<'a>(shared: &'a Shared, reporter: Reporter<'a>, is_check: 
         rows: None,
         groups: Groups::default(),
     };
-    let found = scan(suspects);
-    Box::pin(found.try_filter_map(move |id| repair(shared, id, is_check)))
+    Box::pin(scan(suspects).try_filter_map(move |id| repair(shared, id, is_check)))
 }
 
 /// Repairs the intervals of an id. `None` if there is no problem.
@@ -48,43 +55,43 @@ async fn repair_in(shared: &Shared, id: &Bson, is_check: bool, conn: &mut Conn<'
     let (collection, settings) = (&shared.collection, &shared.settings);
     let options = FindOptions::builder().projection(query::head(settings)).build();
     let rows = conn.find_all(collection, query::of_id(settings, id), options).await?;
-    let given: Vec<Given> = rows.iter().map(|row| Given::of(settings, row)).collect();
-    let found: Vec<Finding> = problems(&given)
+    let stored: Vec<StoredInterval> = rows.iter().map(|row| StoredInterval::read(settings, row)).collect();
+    let findings: Vec<Finding> = problems(&stored)
         .into_iter()
-        .map(|(one, problem)| {
-            let mut finding = Finding::new(collection.namespace(), one.document_id.clone(), problem);
-            finding.related_id = Some(one.id.clone());
+        .map(|(interval, problem)| {
+            let mut finding = Finding::new(collection.namespace(), interval.document_id.clone(), problem);
+            finding.related_id = Some(interval.id.clone());
             finding
         })
         .collect();
-    if found.is_empty() {
+    if findings.is_empty() {
         return Ok(None);
     }
-    let is_invalid = found.iter().any(|finding| finding.problem == Problem::Invalid);
+    let is_invalid = findings.iter().any(|finding| finding.problem == Problem::Invalid);
     if !is_invalid && !is_check {
-        let corrected = conn.update_in_order(collection, corrections(settings, &given)).await;
+        let corrected = conn.update_in_order(collection, corrections(settings, &stored)).await;
         corrected.map_err(lost_race)?;
     }
-    Ok(Some(Repaired::new(found, is_invalid.then_some(Unrepaired::Invalid))))
+    Ok(Some(Repaired::new(findings, is_invalid.then_some(Unrepaired::Invalid))))
 }
 
 /// The intervals of each id, of rows in the order of their ids.
 #[derive(Default)]
 pub(crate) struct Groups {
-    open: Vec<Given>,
+    open: Vec<StoredInterval>,
 }
 
 impl Groups {
     /// Adds the next row. Returns the intervals of the id before, if there is another one.
-    pub(crate) fn add(&mut self, next: Given) -> Option<Vec<Given>> {
-        let is_same = self.open.last().is_none_or(|last| last.is_of(&next));
+    pub(crate) fn add(&mut self, next: StoredInterval) -> Option<Vec<StoredInterval>> {
+        let is_same = self.open.last().is_none_or(|last| last.has_same_id(&next));
         let before = (!is_same).then(|| std::mem::take(&mut self.open));
         self.open.push(next);
         before
     }
 
     /// Returns the intervals of the last id.
-    pub(crate) fn end(&mut self) -> Option<Vec<Given>> {
+    pub(crate) fn end(&mut self) -> Option<Vec<StoredInterval>> {
         let last = std::mem::take(&mut self.open);
         (!last.is_empty()).then_some(last)
     }
@@ -117,8 +124,8 @@ impl Scan for Suspects<'_> {
             return Ok(Some(Vec::new()));
         };
         let batch = send::next_rows(rows, BATCH as usize).await?;
-        let given = batch.iter().map(|row| Given::of(settings, row));
-        let mut groups: Vec<Vec<Given>> = given.filter_map(|one| self.groups.add(one)).collect();
+        let stored = batch.iter().map(|row| StoredInterval::read(settings, row));
+        let mut groups: Vec<Vec<StoredInterval>> = stored.filter_map(|next| self.groups.add(next)).collect();
         if batch.is_empty() {
             match self.groups.end() {
                 None => return Ok(None),

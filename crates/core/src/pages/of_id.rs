@@ -1,0 +1,146 @@
+//! Pages of what one id has, in the order of an index of the id and a number: its revisions, or its intervals.
+
+use futures::TryStreamExt;
+use futures::stream::{iter, try_unfold};
+use mongodb::Collection;
+use mongodb::bson::{Bson, Document, RawDocumentBuf};
+use mongodb::options::{FindOptions, Hint};
+
+use crate::action::{ActionStream, Call, batch_size};
+use crate::conn::Conn;
+use crate::document_id::DocumentId;
+use crate::error::{Error, ErrorKind, Result};
+use crate::field::FieldName;
+use crate::index::hinted;
+
+/// A page to read, after a position.
+#[derive(Clone, Copy, Debug)]
+pub struct IdPage<T> {
+    /// The most items.
+    pub limit: u32,
+    /// The order: from the newest, or from the oldest.
+    pub newest_first: bool,
+    /// The position after which it begins.
+    pub after: Option<T>,
+}
+
+impl<T> IdPage<T> {
+    /// Returns the first page, from the oldest.
+    #[must_use]
+    pub fn first() -> Self {
+        Self {
+            limit: 100,
+            newest_first: false,
+            after: None,
+        }
+    }
+
+    /// Reads the documents of the page, by an index of two fields. Returns also whether there are more.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) for a limit of 0, [`IndexMissing`](ErrorKind::IndexMissing), and those of
+    /// the driver.
+    pub async fn find(
+        &self,
+        collection: &Collection<RawDocumentBuf>,
+        filter: Document,
+        (index, keys): (&str, [&FieldName; 2]),
+        conn: &mut Conn<'_>,
+    ) -> Result<(Vec<RawDocumentBuf>, bool)> {
+        if self.limit == 0 {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                "the limit is 0, nothing was read: set it to 1 or more",
+            ));
+        }
+        // One more, to know whether there are more.
+        let limit = self.limit.saturating_add(1);
+        let direction = Bson::Int32(if self.newest_first { -1 } else { 1 });
+        let order: Document = keys
+            .map(|key| (key.to_string(), direction.clone()))
+            .into_iter()
+            .collect();
+        let options = FindOptions::builder()
+            .sort(order)
+            .limit(i64::from(limit))
+            .batch_size(batch_size(limit))
+            .hint(Hint::Name(index.to_owned()))
+            .build();
+        let rows = conn.find_all(collection, filter, options).await;
+        let mut rows = rows.map_err(|error| hinted(error, index))?;
+        let has_more = rows.len() as u64 > u64::from(self.limit);
+        rows.truncate(self.limit as usize);
+        Ok((rows, has_more))
+    }
+}
+
+/// Returns a stream of the items of all pages. `read` returns those of one, and the position after them if there are more.
+pub fn in_pages<'a, I, T, F>(
+    call: Call<'a>,
+    id: Result<DocumentId>,
+    first: IdPage<T>,
+    read: impl Fn(Bson, IdPage<T>) -> F + Send + Sync + 'a,
+) -> ActionStream<'a, I>
+where
+    I: Send + 'a,
+    T: Copy + Send + Sync + 'a,
+    F: Future<Output = Result<(Vec<I>, Option<T>)>> + Send + 'a,
+{
+    let pages = try_unfold((Some((id, first)), read), |(position, read)| async move {
+        let Some((id, page)) = position else { return Ok(None) };
+        let id = id?;
+        let (items, next) = read(id.value().clone(), page).await?;
+        let following = next.map(|token| {
+            let after = Some(token);
+            (Ok(id), IdPage { after, ..page })
+        });
+        Ok::<_, Error>(Some((iter(items.into_iter().map(Ok)), (following, read))))
+    });
+    Box::pin(pages.try_flatten().map_err(move |error: Error| call.name(error)))
+}
+
+/// Defines the token of a position among what an id has: a number as text.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! number_token {
+    ($(#[$attribute:meta])* $token:ident($number:ty)) => {
+        $(#[$attribute])*
+        ///
+        /// Its text is safe in a URL. A forged token can only select another position of the id that the service passes.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, ::serde::Serialize, ::serde::Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $token($number);
+
+        impl $token {
+            pub(crate) fn after(position: $number) -> Self {
+                Self(position)
+            }
+
+            pub(crate) fn position(self) -> $number {
+                self.0
+            }
+        }
+
+        impl ::std::str::FromStr for $token {
+            type Err = $crate::Error;
+
+            fn from_str(text: &str) -> $crate::Result<Self> {
+                let position = text.parse().ok().filter(|position: &$number| position.to_string() == text);
+                position.map(Self).ok_or_else(|| {
+                    $crate::Error::new(
+                        $crate::ErrorKind::InvalidArgument,
+                        "the token is not one of this call: pass it on unchanged",
+                    )
+                })
+            }
+        }
+
+        impl ::std::fmt::Display for $token {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+
+        $crate::token_as_text!($token);
+    };
+}
