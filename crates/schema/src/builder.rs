@@ -2,10 +2,16 @@
 
 use mongo_patterns_core::settings::check_acknowledged;
 use mongo_patterns_core::versions::converting;
+use mongo_patterns_core::{FieldName, IntoId, Result};
+use mongodb::Collection;
+use mongodb::bson::{Document, RawDocumentBuf, doc};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
-use crate::prelude::*;
 use crate::repository::SchemaRepository;
-use crate::steps::{self, Work};
+use crate::settings::Settings;
+use crate::steps;
+use crate::steps::Work;
 
 mongo_patterns_core::builder! {
     /// Builds a [`SchemaRepository`].

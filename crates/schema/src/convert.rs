@@ -11,15 +11,17 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use mongo_patterns_core::document_id::bytes;
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::document_id::{by_ids, bytes};
 use mongo_patterns_core::error::{CommandError, duplicate_key};
 use mongo_patterns_core::migration::Step;
+use mongo_patterns_core::stored::id_of;
 use mongo_patterns_core::versions::{Convert, check_distinct, convert, in_commands, replace};
-use mongo_patterns_core::{transaction, update};
+use mongo_patterns_core::{Error, ErrorKind, Result, transaction, update};
+use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::options::FindOptions;
 
 use crate::form::{known_version_of, refused};
-use crate::prelude::*;
 use crate::query;
 use crate::repository::Shared;
 use crate::steps::{Work, are_on_server, end_of_typed};

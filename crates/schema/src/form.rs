@@ -1,13 +1,14 @@
 //! Documents with their versions.
 
 use mongo_patterns_core::error::{CommandError, duplicate_key};
-use mongo_patterns_core::size;
-use mongo_patterns_core::stored::not_decoded;
-use mongo_patterns_core::update;
+use mongo_patterns_core::stored::{id_of, not_decoded};
 use mongo_patterns_core::versions::{version_of, with_version};
-use mongodb::bson::{self, RawBsonRef};
+use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result, size, update};
+use mongodb::bson;
+use mongodb::bson::{Bson, RawBsonRef, RawDocument, RawDocumentBuf};
+use serde::de::DeserializeOwned;
 
-use crate::prelude::*;
+use crate::settings::Settings;
 
 /// Returns the version of a stored document that this program can read.
 ///

@@ -140,7 +140,6 @@ mod convert;
 mod finding;
 mod form;
 pub mod migrations;
-mod prelude;
 mod query;
 mod repository;
 mod results;

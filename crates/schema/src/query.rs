@@ -1,8 +1,9 @@
 //! The filters and updates, as pure functions.
 
 use mongo_patterns_core::versions;
+use mongodb::bson::{Document, doc};
 
-use crate::prelude::*;
+use crate::settings::Settings;
 use crate::steps::Work;
 
 /// Sets the version of a document.

@@ -1,13 +1,15 @@
 //! The repository, and what its calls share.
 
 use mongo_patterns_core::catalog::{OwnField, OwnFields};
+use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::index::{Ensure, Managed, PlannedIndex};
 use mongo_patterns_core::lanes::Lanes;
-use mongo_patterns_core::{Repository, Validator, document_id};
-use mongodb::ClientSession;
+use mongo_patterns_core::{Repository, Result, Validator, document_id};
+use mongodb::bson::{Bson, RawDocumentBuf, doc};
+use mongodb::{ClientSession, Collection};
 
-use crate::prelude::*;
 use crate::query;
+use crate::settings::Settings;
 
 mongo_patterns_core::repository! {
     /// A repository of documents of several versions.

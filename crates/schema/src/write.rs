@@ -3,16 +3,18 @@
 use std::slice;
 
 use mongo_patterns_core::action::record_attempts;
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::document_id::by_id;
 use mongo_patterns_core::error::CommandError;
+use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result};
 use mongodb::ClientSession;
+use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::options::FindOneOptions;
 use tracing::Span;
 
-use crate::convert;
 use crate::form::{known_version_of, refused};
-use crate::prelude::*;
-use crate::query;
 use crate::repository::Shared;
+use crate::{convert, query};
 
 /// What is done to a document.
 pub(crate) enum Change {

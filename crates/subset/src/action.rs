@@ -18,14 +18,3 @@ pub use mongo_patterns_core::action::{Find, Read, Write};
 pub use mongo_patterns_core::verify::{Repair, Verify};
 pub use read::Children;
 pub use repair::{Rebuild, RebuildAll};
-
-/// The names that the migrations use.
-mod prelude {
-    pub(crate) use mongo_patterns_core::action::{ActionFuture, run};
-    #[allow(unused_imports)] // the links of the documentation use them
-    pub(crate) use mongo_patterns_core::{ErrorKind::*, Repository};
-
-    pub(crate) use crate::repository::SubsetRepository;
-    pub(crate) use crate::repository::prelude::*;
-    pub(crate) use crate::results::*;
-}

@@ -245,7 +245,6 @@ mod form;
 #[doc(hidden)]
 pub mod fuzzing;
 mod migrate;
-mod prelude;
 mod query;
 mod read;
 mod repair;

@@ -4,11 +4,14 @@ mod check;
 pub(crate) mod from_embedded;
 
 use mongo_patterns_core::catalog::Stored;
+use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::index::{PlannedIndex, drop_old_index};
 use mongo_patterns_core::migration::Pace;
+use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::{Error, ErrorKind, FieldName, Result};
 
 use crate::repair::rebuild::{count_orphans, discard_embedded, rebuild_chunks};
-use crate::repository::prelude::*;
+use crate::repository::Shared;
 use crate::results::Migrated;
 
 /// Migrates two existing collections.

@@ -192,9 +192,3 @@ impl<P, C> Repository for SubsetRepository<P, C> {
         ]
     }
 }
-
-/// The names that the migrations use.
-pub(crate) mod prelude {
-    pub(crate) use super::Shared;
-    pub(crate) use crate::prelude::*;
-}

@@ -1,11 +1,19 @@
+use std::marker::PhantomData;
+
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 use mongo_patterns_core::action::{ActionStream, of_call};
+use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::migration::both;
 use mongo_patterns_core::send::Rows;
+use mongo_patterns_core::stored::id_of;
+use mongo_patterns_core::{Error, ErrorKind, IntoId, Repository, Result, send};
+use mongodb::bson::{Document, RawDocumentBuf, doc};
 use mongodb::options::{FindOneOptions, FindOptions};
+use serde::de::DeserializeOwned;
 
-use super::prelude::*;
 use crate::form::decode;
+use crate::repository::{SchemaRepository, Shared};
+use crate::{convert, query};
 
 impl<D> SchemaRepository<D> {
     /// Finds documents of the newest version by a filter, and those of older versions by filters of

@@ -1,8 +1,11 @@
-use mongo_patterns_core::migration;
+use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::migration::{Pace, Walk};
+use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::{IntoId, Repository, Result, migration};
 
-use super::prelude::*;
+use crate::repository::{SchemaRepository, Shared};
 use crate::results::Migrated;
+use crate::{convert, query};
 
 impl<D> SchemaRepository<D> {
     /// Converts all documents of older versions to the newest one, in the background, while services read and write.

@@ -1,13 +1,20 @@
 //! The calls that read one document, and count versions.
 
+use mongo_patterns_core::action::Read;
+use mongo_patterns_core::document_id::by_id;
 use mongo_patterns_core::index::hinted;
 use mongo_patterns_core::migration::number;
 use mongo_patterns_core::versions::version_of;
+use mongo_patterns_core::{DocumentId, IntoId, Repository, Result};
+use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::options::{AggregateOptions, Hint};
+use serde::de::DeserializeOwned;
 
-use super::prelude::*;
 use crate::form::decode;
+use crate::repository::SchemaRepository;
 use crate::results::VersionCount;
+use crate::settings::Settings;
+use crate::{convert, query};
 
 impl<D: DeserializeOwned> SchemaRepository<D> {
     /// Reads a document. One of an older version is converted by the steps, and stays stored as it is. `None` if there is

@@ -1,12 +1,18 @@
 use futures::TryStreamExt;
+use mongo_patterns_core::progress::Reporter;
 use mongo_patterns_core::send::Rows;
-use mongo_patterns_core::verify::{self, Verify, scan};
+use mongo_patterns_core::stored::id_of;
+use mongo_patterns_core::verify::{Verify, scan};
 use mongo_patterns_core::versions::{Unknown, convert, encode, unknown, version_of};
+use mongo_patterns_core::{IntoId, Repository, Result, send, verify};
 use mongodb::bson;
+use mongodb::bson::{RawDocument, doc};
 use mongodb::options::FindOptions;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
-use super::prelude::*;
 use crate::finding::{Finding, Problem};
+use crate::repository::{SchemaRepository, Shared};
 use crate::steps::Work;
 
 /// The documents in a batch of the server.

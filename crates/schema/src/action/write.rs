@@ -1,16 +1,21 @@
 //! The calls that write one document.
 
+use mongo_patterns_core::action::Write;
+use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::document_id::canonical;
 use mongo_patterns_core::error::{CommandError, duplicate_key};
-use mongo_patterns_core::in_order;
+use mongo_patterns_core::stored::id_of;
 use mongo_patterns_core::update::Operators;
 use mongo_patterns_core::versions::encode;
-use mongo_patterns_core::{Removed, Updated};
+use mongo_patterns_core::{DocumentId, Error, ErrorKind, IntoId, Removed, Repository, Result, Updated, in_order};
+use mongodb::bson::Document;
+use serde::Serialize;
 
-use super::prelude::*;
 use crate::form::{checked, refused};
+use crate::repository::SchemaRepository;
 use crate::results::Inserted;
-use crate::write::{self, Change};
+use crate::write;
+use crate::write::Change;
 
 impl<D: Serialize> SchemaRepository<D> {
     /// Inserts a document, with the newest version.

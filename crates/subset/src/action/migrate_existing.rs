@@ -1,7 +1,10 @@
-use mongo_patterns_core::migration;
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::{Repository, Result, migration};
 
-use super::prelude::*;
 use crate::migrate;
+use crate::repository::{Shared, SubsetRepository};
+use crate::results::Migrated;
 
 impl<P, C> SubsetRepository<P, C> {
     /// Migrates two collections without subsets, or with subsets that were maintained by hand: creates the indexes,

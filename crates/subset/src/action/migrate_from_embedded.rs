@@ -1,7 +1,11 @@
-use mongo_patterns_core::{FoundInvalid, migration};
+use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::{FoundInvalid, Repository, Result, migration};
 
-use super::prelude::*;
 use crate::migrate::from_embedded::FromEmbedded;
+use crate::repository::{Shared, SubsetRepository};
+use crate::results::Migrated;
 
 impl<P, C> SubsetRepository<P, C> {
     /// Migrates children that are all embedded in their parents, in the field of the subset, into the collection of the

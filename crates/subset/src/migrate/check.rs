@@ -1,11 +1,13 @@
 //! The checks of the migration from embedded children. They precede all writes.
 
-use mongo_patterns_core::InvalidDocuments;
+use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::Remedy;
-use mongo_patterns_core::migration::{exceeds_memory, number, refuse};
+use mongo_patterns_core::migration::{Step, exceeds_memory, number, refuse};
+use mongo_patterns_core::{Error, ErrorKind, InvalidDocuments, Result};
+use mongodb::bson::Document;
 
 use crate::query::from_embedded::{EmbeddedChildren, any_child};
-use crate::repository::prelude::*;
+use crate::repository::Shared;
 
 /// The reasons why parents cannot be migrated, in the order in which they are checked.
 pub(super) const REASONS: [&str; 7] = [

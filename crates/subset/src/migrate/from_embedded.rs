@@ -2,14 +2,19 @@
 //! parents.
 
 use mongo_patterns_core::catalog::{Last, Record};
-use mongo_patterns_core::migration::{Chunk, MigrateOptions, check_filter, number};
-use mongo_patterns_core::{FoundInvalid, InvalidDocuments};
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::error::CommandError;
+use mongo_patterns_core::migration::{Chunk, MigrateOptions, Step, check_filter, number};
+use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::{Error, ErrorKind, FoundInvalid, InvalidDocuments, Result, RetryPolicy, error};
+use mongodb::Collection;
+use mongodb::bson::Bson;
 
 use super::check::{REASONS, check_any_valid, check_embedded, check_stored};
 use crate::query::from_embedded::{EmbeddedChildren, running_copy};
 use crate::query::whole::RebuildScope;
 use crate::repair::rebuild::{rebuild, rebuild_stale};
-use crate::repository::prelude::*;
+use crate::repository::Shared;
 use crate::results::Migrated;
 
 pub(crate) struct FromEmbedded<'a> {

@@ -21,11 +21,12 @@
 mod conflicts;
 
 use mongo_patterns_core::catalog;
-use mongo_patterns_core::migration::{both, record_filter};
+use mongo_patterns_core::migration::{Walk, both, record_filter};
+use mongodb::bson::{Bson, Document, Timestamp, doc};
 
-use crate::prelude::*;
 use crate::query::embedded_ids::{embedded_ids, is_unmigrated};
 use crate::query::whole;
+use crate::settings::Settings;
 
 /// How many children are compared with the stored ones at once.
 const BLOCK: i32 = 1000;

@@ -1,9 +1,9 @@
 //! The comparison of embedded children with the stored ones.
 
 use mongo_patterns_core::migration::is_inserted;
+use mongodb::bson::{Bson, Document, doc};
 
 use super::EmbeddedChildren;
-use crate::prelude::*;
 use crate::query::embedded_ids::embedded_ids;
 use crate::query::whole;
 
