@@ -58,7 +58,8 @@ enum Command {
     Book(book::Options),
     /// Runs the commands of the tutorial in the book.
     Tutorial,
-    /// Checks that no modules form a cycle, that no pattern calls the driver, and that no file is too long.
+    /// Checks that no modules form a cycle, that no pattern calls the driver, that nothing is imported by a glob, and that no
+    /// file is too long.
     Modules,
     /// Prints the size of each crate, and compares its copy in ARCHITECTURE.md.
     Size(size::Options),

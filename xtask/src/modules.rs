@@ -1,4 +1,4 @@
-//! The check of module cycles, of calls of the driver, and of file lengths.
+//! The check of module cycles, of calls of the driver, of globs, and of file lengths.
 //!
 //! A module uses another if an import, a glob, or a path in its code names it, by `crate::`, `super::`, `self::` or as a
 //! submodule. A path through a re-export names the module that defines the item. Two modules that use each other, directly or
@@ -82,6 +82,9 @@ pub(crate) fn check() -> Result<()> {
         {
             problems.extend(calls(&root, &tree));
         }
+        if root.starts_with("crates") && root.ends_with("src/lib.rs") || root.starts_with("crates/cli/src") {
+            problems.extend(globs(&root, &tree));
+        }
         println!("{}: {} files", root.display(), tree.files());
     }
     let mut files = Vec::new();
@@ -95,7 +98,7 @@ pub(crate) fn check() -> Result<()> {
         }
     }
     if problems.is_empty() {
-        println!("no cycles, and no file over {MOST_LINES} lines");
+        println!("no cycles, no globs, and no file over {MOST_LINES} lines");
         return Ok(());
     }
     bail!("{}", problems.join("\n"))
@@ -126,6 +129,19 @@ fn calls(root: &Path, tree: &Tree) -> Vec<String> {
         .map(|(module, method)| {
             let (root, module) = (root.display(), name(module));
             format!("{root}: {module} calls {method}(..) of the driver: use core's `Conn`")
+        })
+        .collect()
+}
+
+/// Describes the globs, which hide where a name comes from. One of the kinds of errors serves links of the documentation.
+fn globs(root: &Path, tree: &Tree) -> Vec<String> {
+    let globs = tree
+        .globs()
+        .filter(|(_, path)| path.last().is_none_or(|name| name != "ErrorKind"));
+    globs
+        .map(|(module, path)| {
+            let (root, module, path) = (root.display(), name(module), path.join("::"));
+            format!("{root}: {module} imports {path}::*: name what it uses")
         })
         .collect()
 }

@@ -3,7 +3,7 @@
 mod run;
 mod sales;
 
-use crate::bench::Part;
+use crate::part::Part;
 
 pub(crate) const PART: Part = Part {
     name: "archive",

@@ -8,7 +8,7 @@ mod pages;
 mod storage;
 mod trade;
 
-use crate::bench::Part;
+use crate::part::Part;
 
 pub(crate) use trade::scatter;
 

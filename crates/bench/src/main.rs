@@ -14,6 +14,7 @@ mod history;
 mod measure;
 mod outlier;
 mod page;
+mod part;
 mod reference;
 mod report;
 mod schema;
@@ -27,8 +28,9 @@ use anyhow::{Result, bail};
 use clap::{Parser, Subcommand};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 
-use crate::bench::{Bench, Part, client};
+use crate::bench::{Bench, client};
 use crate::page::Run;
+use crate::part::Part;
 use crate::report::Section;
 
 /// Benchmarks of mongo-patterns, against the MongoDB at MONGODB_URI or one that this program starts.

@@ -5,7 +5,7 @@ mod collections;
 mod push;
 mod reads;
 
-use crate::bench::Part;
+use crate::part::Part;
 
 pub(crate) const PART: Part = Part {
     name: "outlier",

@@ -7,7 +7,8 @@ use anyhow::{Context, Result};
 use mongodb::bson::DateTime;
 use serde_json::json;
 
-use crate::bench::{Bench, Part};
+use crate::bench::Bench;
+use crate::part::Part;
 use crate::report::Section;
 use crate::svg::Chart;
 

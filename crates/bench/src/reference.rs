@@ -4,7 +4,7 @@ mod by_hand;
 mod orders;
 mod rename;
 
-use crate::bench::Part;
+use crate::part::Part;
 
 pub(crate) const PART: Part = Part {
     name: "reference",

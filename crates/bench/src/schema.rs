@@ -3,7 +3,7 @@
 mod contacts;
 mod guarded;
 
-use crate::bench::Part;
+use crate::part::Part;
 
 pub(crate) const PART: Part = Part {
     name: "schema",

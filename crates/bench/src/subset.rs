@@ -6,7 +6,7 @@ mod insert;
 mod product_page;
 mod rebuild;
 
-use crate::bench::Part;
+use crate::part::Part;
 
 pub(crate) const PART: Part = Part {
     name: "subset",

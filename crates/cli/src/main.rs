@@ -28,6 +28,7 @@ mod plan;
 mod profile;
 mod progress;
 mod reference;
+mod reference_fields;
 mod schema;
 mod selection;
 mod settings;

@@ -1,7 +1,6 @@
 //! The commands of the reference pattern.
 
 mod check;
-pub(crate) mod fields;
 mod migrate;
 
 use mongo_patterns_core::FieldName;
@@ -16,7 +15,7 @@ use crate::failure::{Failure, Outcome};
 use crate::migrate::Mode;
 use crate::profile::overlay;
 use crate::settings::{ReferenceField, ReferenceSettings, check_different, need};
-use crate::{catalog, indexes};
+use crate::{catalog, indexes, reference_fields};
 
 const PATTERN: &str = "reference";
 
@@ -26,7 +25,7 @@ pub(crate) async fn run(context: &Context, pattern: &Reference) -> Outcome {
     let settings = overlay(context.profile.reference.as_ref(), &pattern.settings)?;
     let settings = catalog::complete(context, settings).await?;
     let names = collections(&settings)?;
-    let references = fields::all(&settings)?;
+    let references = reference_fields::all(&settings)?;
     let work = Work {
         context,
         documents: repository(context, names, &settings, &references)?,

@@ -2,7 +2,7 @@
 
 use mongo_patterns_core::settings::check_acknowledged;
 use mongo_patterns_core::versions::converting;
-use mongo_patterns_core::{FieldName, IntoId, Result};
+use mongo_patterns_core::{FieldName, Result};
 use mongodb::Collection;
 use mongodb::bson::{Document, RawDocumentBuf, doc};
 use serde::Serialize;

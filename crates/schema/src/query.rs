@@ -76,6 +76,9 @@ pub(crate) fn is_version(settings: &Settings) -> Document {
 mod tests {
     use mongo_patterns_core::versions::converting;
 
+    use mongo_patterns_core::FieldName;
+    use mongo_patterns_core::document_id::by_id;
+
     use super::*;
     use crate::steps::{Steps, Work, are_on_server, end_of_typed};
 

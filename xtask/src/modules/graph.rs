@@ -43,6 +43,14 @@ impl Tree {
             .map(|(path, module)| (path.as_str(), &module.methods))
     }
 
+    /// Returns the modules with the paths of their globs.
+    pub(super) fn globs(&self) -> impl Iterator<Item = (&str, &[String])> {
+        self.modules.iter().flat_map(|(path, module)| {
+            let globs = module.imports.iter().filter(|import| import.name.is_none());
+            globs.map(|import| (path.as_str(), import.path.as_slice()))
+        })
+    }
+
     /// Adds the module of a file. Those of its submodules are below the folder.
     fn add_file(&mut self, path: String, file: &Path, folder: &Path) -> Result<()> {
         let code = fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;

@@ -22,7 +22,7 @@ use crate::args::ReferenceSample;
 use crate::context::Context;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::progress::Progress;
-use crate::reference::fields::in_other_fields;
+use crate::reference_fields::in_other_fields;
 use crate::settings::ReferenceField;
 
 pub(crate) async fn run(context: &Context, of: &Of<'_>, options: &ReferenceSample) -> Outcome {

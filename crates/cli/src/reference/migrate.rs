@@ -1,10 +1,10 @@
 //! Migrations from ids of sources to references with copies, and back.
 
 use super::Work;
-use super::fields::{in_other_fields, in_other_forms};
 use crate::args::ReferenceMigration;
 use crate::failure::Outcome;
 use crate::migrate::{Migrate, Mode};
+use crate::reference_fields::{in_other_fields, in_other_forms};
 
 impl Work<'_> {
     pub(super) async fn migrate(&self, options: &ReferenceMigration, mode: Mode) -> Outcome {

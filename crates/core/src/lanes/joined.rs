@@ -20,8 +20,6 @@
 //! One item can be the cause. With halves, a few commands find it among a thousand, and the others are stored.
 
 #[cfg(test)]
-mod random_calls;
-#[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, HashMap};

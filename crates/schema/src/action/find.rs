@@ -6,7 +6,7 @@ use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::migration::both;
 use mongo_patterns_core::send::Rows;
 use mongo_patterns_core::stored::id_of;
-use mongo_patterns_core::{Error, ErrorKind, IntoId, Repository, Result, send};
+use mongo_patterns_core::{Error, ErrorKind, Result, send};
 use mongodb::bson::{Document, RawDocumentBuf, doc};
 use mongodb::options::{FindOneOptions, FindOptions};
 use serde::de::DeserializeOwned;

@@ -1,7 +1,7 @@
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::migration::{Pace, Walk};
 use mongo_patterns_core::progress::Reporter;
-use mongo_patterns_core::{IntoId, Repository, Result, migration};
+use mongo_patterns_core::{Result, migration};
 
 use crate::repository::{SchemaRepository, Shared};
 use crate::results::Migrated;

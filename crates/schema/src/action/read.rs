@@ -5,7 +5,7 @@ use mongo_patterns_core::document_id::by_id;
 use mongo_patterns_core::index::hinted;
 use mongo_patterns_core::migration::number;
 use mongo_patterns_core::versions::version_of;
-use mongo_patterns_core::{DocumentId, IntoId, Repository, Result};
+use mongo_patterns_core::{DocumentId, IntoId, Result};
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::options::{AggregateOptions, Hint};
 use serde::de::DeserializeOwned;

@@ -4,7 +4,7 @@ use mongo_patterns_core::send::Rows;
 use mongo_patterns_core::stored::id_of;
 use mongo_patterns_core::verify::{Verify, scan};
 use mongo_patterns_core::versions::{Unknown, convert, encode, unknown, version_of};
-use mongo_patterns_core::{IntoId, Repository, Result, send, verify};
+use mongo_patterns_core::{Result, send, verify};
 use mongodb::bson;
 use mongodb::bson::{RawDocument, doc};
 use mongodb::options::FindOptions;

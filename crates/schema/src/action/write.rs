@@ -7,7 +7,7 @@ use mongo_patterns_core::error::{CommandError, duplicate_key};
 use mongo_patterns_core::stored::id_of;
 use mongo_patterns_core::update::Operators;
 use mongo_patterns_core::versions::encode;
-use mongo_patterns_core::{DocumentId, Error, ErrorKind, IntoId, Removed, Repository, Result, Updated, in_order};
+use mongo_patterns_core::{DocumentId, Error, ErrorKind, IntoId, Removed, Result, Updated, in_order};
 use mongodb::bson::Document;
 use serde::Serialize;
 

@@ -1,6 +1,6 @@
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::progress::Reporter;
-use mongo_patterns_core::{Repository, Result, migration};
+use mongo_patterns_core::{Result, migration};
 
 use crate::migrate;
 use crate::repository::{Shared, SubsetRepository};

@@ -1,7 +1,7 @@
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::progress::Reporter;
-use mongo_patterns_core::{FoundInvalid, Repository, Result, migration};
+use mongo_patterns_core::{FoundInvalid, Result, migration};
 
 use crate::migrate::from_embedded::FromEmbedded;
 use crate::repository::{Shared, SubsetRepository};

@@ -1,5 +1,7 @@
 //! Tests of joined calls.
 
+mod random_calls;
+
 use futures::FutureExt;
 use futures::future::{join_all, poll_immediate};
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use tokio::time::{sleep, timeout};
 
-use super::*;
+use super::super::*;
 
 const KEYS: [&str; 2] = ["a", "b"];
 const CALLS: usize = 16;
