@@ -152,39 +152,6 @@ async fn a_filter_reads_the_buckets_of_an_index_only() {
 }
 
 #[tokio::test]
-async fn a_view_has_every_item_and_follows_the_buckets() {
-    testkit::run(async |db| {
-        let trades = filled(db).await;
-        trades.create_view("all_trades").await.unwrap();
-        assert_eq!(db.recorder().round_trips(), 2);
-        trades.create_view("all_trades").await.unwrap();
-        let view = db.plain_collection::<Document>("all_trades");
-        let of_ticker = async || view.count_documents(doc! { "ticker": "T2" }).await.unwrap();
-        assert_eq!(of_ticker().await, 15);
-        trades.append(&1, &item(2)).await.unwrap();
-        assert_eq!(of_ticker().await, 16);
-        let first = view
-            .find_one(doc! { "qty": 0, "customerId": 1 })
-            .await
-            .unwrap()
-            .unwrap();
-        let fields: Vec<&str> = first.keys().map(String::as_str).collect();
-        assert_eq!(fields, ["customerId", "ticker", "qty", "date"]);
-
-        // Neither a collection nor a view with another definition is touched.
-        let taken = db.plain_collection::<Document>("taken");
-        taken.insert_one(doc! { "kept": true }).await.unwrap();
-        let other = builder(db).items_field("items").build().unwrap();
-        for refused in [trades.create_view("taken").await, other.create_view("all_trades").await] {
-            assert_eq!(refused.unwrap_err().kind(), ErrorKind::SettingsMismatch);
-        }
-        assert_eq!(of_ticker().await, 16);
-        assert_eq!(taken.count_documents(doc! { "kept": true }).await.unwrap(), 1);
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn invalid_input_and_other_types_are_errors() {
     testkit::run(async |db| {
         let trades = filled(db).await;

@@ -1,8 +1,6 @@
 //! Appends of one writer: the stored buckets, and the number of round trips; also in a transaction of the caller.
 
-use std::sync::{Arc, Mutex};
-
-use mongo_patterns::bucket::{BucketRepository, IdPolicy};
+use mongo_patterns::bucket::BucketRepository;
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc};
 use mongodb::options::{CollectionOptions, ReadConcern, ReadPreference, SelectionCriteria};
@@ -56,60 +54,23 @@ async fn a_new_process_finds_the_next_suffix_in_a_few_round_trips() {
 }
 
 #[tokio::test]
-async fn pages_are_in_the_order_of_the_items_times_or_of_arrival() {
+async fn pages_are_in_the_order_of_the_items_times() {
     testkit::run(async |db| {
         // 1970, 1997 with nine digits, 2023 with ten, 2286; and a late item.
         let (widths, late) = (
             [0, 852_076_800, SECOND, 9_999_999_999],
             [SECOND, SECOND + 60, SECOND - 3600],
         );
-        for (policy, seconds, expected) in [
-            (IdPolicy::ItemTime, &widths[..], &[0, 1, 2, 3][..]),
-            (IdPolicy::ItemTime, &late, &[2, 0, 1]),
-            (IdPolicy::Monotonic, &late, &[0, 1, 2]),
-        ] {
+        for (seconds, expected) in [(&widths[..], &[0, 1, 2, 3][..]), (&late, &[2, 0, 1])] {
             plain(db).drop().await.unwrap();
-            let trades = ready(db, builder(db).page_size(1).id_policy(policy)).await;
+            let trades = ready(db, builder(db).page_size(1)).await;
             for (n, second) in (0..).zip(seconds) {
                 let appended = trades.append(&123, &Trade { n, date: at(*second) }).await.unwrap();
-                assert!(policy == IdPolicy::Monotonic || appended.opened == Some(format!("123_{second:010}")));
+                assert_eq!(appended.opened, Some(format!("123_{second:010}")));
             }
             let pages = trades.pages(&123).limit(10).await.unwrap().pages;
             let firsts: Vec<i64> = pages.iter().map(|page| page.items[0].n).collect();
-            assert_eq!(firsts, expected, "{policy:?}");
-        }
-    })
-    .await;
-}
-
-/// The guarantee of the policy under concurrency: a page that existed when an append was called stays before its page.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn monotonic_pages_open_after_all_existing_ones() {
-    testkit::run(async |db| {
-        for page_size in [1, 10] {
-            plain(db).drop().await.unwrap();
-            let trades = ready(db, builder(db).page_size(page_size).id_policy(IdPolicy::Monotonic)).await;
-            let newest = Arc::new(Mutex::new(String::new()));
-            let writers = (0..16_i64).map(|writer| {
-                let (trades, newest) = (trades.clone(), Arc::clone(&newest));
-                tokio::spawn(async move {
-                    for n in 0..20 {
-                        let existed = newest.lock().unwrap().clone();
-                        // times that are not in order
-                        let second = SECOND + (writer * 31 + n * 17) % 50;
-                        let appended = trades.append(&123, &Trade { n, date: at(second) }).await.unwrap();
-                        if let Some(opened) = appended.opened {
-                            assert!(opened > existed, "{opened} was opened when {existed} existed");
-                            let mut newest = newest.lock().unwrap();
-                            *newest = opened.max(newest.clone());
-                        }
-                    }
-                })
-            });
-            for written in futures::future::join_all(writers).await {
-                written.unwrap();
-            }
-            assert_eq!(trades.counts(&123).await.unwrap().items, 320);
+            assert_eq!(firsts, expected);
         }
     })
     .await;
@@ -128,13 +89,14 @@ async fn an_append_reads_from_the_primary() {
         let trades = Trades::builder(collection)
             .key_field("customerId")
             .items_field("history");
-        let trades = trades.id_policy(IdPolicy::Monotonic).build().unwrap();
+        let trades = trades.build().unwrap();
         trades.ensure_indexes().await.unwrap();
         let has_level = |read: &Document, level: &str| {
             let concern = read.get_document("readConcern").unwrap();
             assert_eq!(concern.get_str("level").unwrap(), level, "{read}");
         };
-        trades.append(&123, &spread(0)).await.unwrap();
+        let mut session = db.client().start_session().await.unwrap();
+        trades.append(&123, &spread(0)).session(&mut session).await.unwrap();
         let commands = db.recorder().commands();
         let read = &commands.iter().find(|command| command.name == "find").unwrap().command;
         has_level(read, "local");
@@ -143,25 +105,6 @@ async fn an_append_reads_from_the_primary() {
         assert!(mode.is_err() || mode.is_ok_and(|mode| mode == "primary"), "{read}");
         trades.page(&123, 1).await.unwrap();
         has_level(&db.recorder().commands().pop().unwrap().command, "majority");
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_monotonic_append_reads_only_when_it_opens_and_comes_after_ids_of_any_form() {
-    testkit::run(async |db| {
-        let trades = ready(db, builder(db).id_policy(IdPolicy::Monotonic)).await;
-        // Ids of nine digits, as the manual's commands make them for 1997, sort after those of ten.
-        let mut old = full_bucket(852_076_800);
-        old.insert("_id", "123_852076800");
-        plain(db).insert_one(old).await.unwrap();
-        let appended = trades.append(&123, &spread(0)).await.unwrap();
-        assert_eq!(appended.opened.as_deref(), Some("123_852076800_000001"));
-        for n in 1..10 {
-            trades.append(&123, &spread(n)).await.unwrap();
-        }
-        let names = [&["update", "find"][..], &["update"; 10]].concat();
-        assert_eq!(db.recorder().names(), names);
     })
     .await;
 }
@@ -259,27 +202,24 @@ async fn an_append_examines_one_document_at_any_length_of_the_history() {
 #[tokio::test]
 async fn a_taken_second_does_not_abort_a_transaction() {
     testkit::run(async |db| {
-        for policy in POLICIES {
-            plain(db).drop().await.unwrap();
-            let trades = ready(db, builder(db).id_policy(policy)).await;
-            let mut session = transaction(db).await;
-            for n in 0..15 {
-                let appended = trades.append(&123, &same_second(n)).session(&mut session).await;
-                appended.unwrap();
-            }
-            let batch = |numbers: std::ops::Range<i64>| numbers.map(same_second).collect::<Vec<_>>();
-            let of_batch = trades.append_many(&123, &batch(15..35)).session(&mut session).await;
-            assert_eq!(of_batch.unwrap().items, 20);
-            session.commit_transaction().await.unwrap();
-            session.start_transaction().await.unwrap();
-            let of_batch = trades.append_many(&123, &batch(35..60)).session(&mut session).await;
-            assert_eq!(of_batch.unwrap().items, 25);
-            session.abort_transaction().await.unwrap();
-            let read = collected(trades.items(&123).stream()).await;
-            assert_eq!(read, batch(0..35));
-            let suffixes = ["", "_000001", "_000002", "_000003"].map(|suffix| format!("123_{SECOND}{suffix}"));
-            assert_eq!(ids(&all(&plain(db)).await), suffixes);
+        let trades = ready(db, builder(db)).await;
+        let mut session = transaction(db).await;
+        for n in 0..15 {
+            let appended = trades.append(&123, &same_second(n)).session(&mut session).await;
+            appended.unwrap();
         }
+        let batch = |numbers: std::ops::Range<i64>| numbers.map(same_second).collect::<Vec<_>>();
+        let of_batch = trades.append_many(&123, &batch(15..35)).session(&mut session).await;
+        assert_eq!(of_batch.unwrap().items, 20);
+        session.commit_transaction().await.unwrap();
+        session.start_transaction().await.unwrap();
+        let of_batch = trades.append_many(&123, &batch(35..60)).session(&mut session).await;
+        assert_eq!(of_batch.unwrap().items, 25);
+        session.abort_transaction().await.unwrap();
+        let read = collected(trades.items(&123).stream()).await;
+        assert_eq!(read, batch(0..35));
+        let suffixes = ["", "_000001", "_000002", "_000003"].map(|suffix| format!("123_{SECOND}{suffix}"));
+        assert_eq!(ids(&all(&plain(db)).await), suffixes);
     })
     .await;
 }

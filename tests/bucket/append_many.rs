@@ -1,7 +1,6 @@
 //! Batches: order, whole pages, round trips, and the stored prefix of a batch that fails.
 
 use mongo_patterns::ErrorKind;
-use mongo_patterns::bucket::IdPolicy;
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::doc;
 
@@ -166,13 +165,9 @@ async fn the_error_of_a_batch_has_the_length_of_the_stored_prefix() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn batches_and_single_items_from_many_writers() {
     testkit::run(async |db| {
-        for (item, policy) in [
-            (spread as fn(i64) -> Trade, IdPolicy::ItemTime),
-            (same_second, IdPolicy::ItemTime),
-            (spread, IdPolicy::Monotonic),
-        ] {
+        for item in [spread as fn(i64) -> Trade, same_second] {
             plain(db).drop().await.unwrap();
-            let trades = ready(db, builder(db).id_policy(policy)).await;
+            let trades = ready(db, builder(db)).await;
             let writers = (0..16_i64).map(|writer| {
                 let trades = trades.clone();
                 tokio::spawn(async move {
@@ -208,45 +203,36 @@ async fn check_all_once(db: &TestDatabase, trades: &Trades, expected: i64) {
 
 /// The order that the documentation of `append_many` and `items` describes.
 #[tokio::test]
-async fn the_policy_orders_the_buckets_of_a_batch() {
+async fn the_times_of_the_items_order_the_buckets_of_a_batch() {
     testkit::run(async |db| {
         let descending: Vec<Trade> = (0..40).rev().map(spread).collect();
         let by_time = |size: usize| descending.chunks(size).rev().flatten().cloned().collect::<Vec<_>>();
-        for (policy, page_size, expected) in [
-            (IdPolicy::ItemTime, 1, by_time(1)),
-            (IdPolicy::ItemTime, 10, by_time(10)),
-            (IdPolicy::Monotonic, 1, descending.clone()),
-            (IdPolicy::Monotonic, 10, descending.clone()),
-        ] {
+        for page_size in [1, 10] {
             plain(db).drop().await.unwrap();
-            let trades = ready(db, builder(db).page_size(page_size).id_policy(policy)).await;
+            let trades = ready(db, builder(db).page_size(page_size)).await;
             trades.append_many(&123, &descending).await.unwrap();
             let items: Vec<Trade> = collected(trades.items(&123).stream()).await;
-            assert_eq!(items, expected, "{policy:?}, pages of {page_size}");
+            assert_eq!(items, by_time(page_size as usize), "pages of {page_size}");
         }
-        plain(db).drop().await.unwrap();
-        let trades = ready(db, builder(db).id_policy(IdPolicy::Monotonic)).await;
-        trades.append_many(&123, &batch(100..125, spread)).await.unwrap();
-        db.recorder().clear();
-        trades.append_many(&123, &batch(0..35, spread)).await.unwrap();
-        assert_eq!(db.recorder().names(), ["findAndModify", "find", "insert"]);
-        let expected = [batch(100..125, spread), batch(0..35, spread)].concat();
-        assert_eq!(history(&trades, 10).await, expected);
     })
     .await;
 }
 
-/// A second has 1,000,000 buckets, and with monotonic ids that of the newest one is used until then.
+/// A second has 1,000,000 buckets.
 #[tokio::test]
 async fn a_second_without_free_suffixes_is_an_error() {
     testkit::run(async |db| {
-        let trades = ready(db, builder(db).id_policy(IdPolicy::Monotonic)).await;
-        let mut last = full_bucket(SECOND + 100);
-        last.insert("_id", format!("123_{}_999999", SECOND + 100));
-        plain(db).insert_many([full_bucket(SECOND), last]).await.unwrap();
+        let trades = ready(db, builder(db)).await;
+        let with_suffix = |suffix: &str| {
+            let mut bucket = full_bucket(SECOND);
+            bucket.insert("_id", format!("123_{SECOND}{suffix}"));
+            bucket
+        };
+        let taken = ["", "_000001", "_000002", "_999999"].map(with_suffix);
+        plain(db).insert_many(taken).await.unwrap();
         let errors = [
-            trades.append(&123, &spread(7)).await.unwrap_err(),
-            trades.append_many(&123, &[spread(7), spread(100)]).await.unwrap_err(),
+            trades.append(&123, &spread(0)).await.unwrap_err(),
+            trades.append_many(&123, &[spread(0), spread(100)]).await.unwrap_err(),
         ];
         for error in errors {
             assert_eq!(
@@ -255,8 +241,8 @@ async fn a_second_without_free_suffixes_is_an_error() {
                 "{error:?}"
             );
         }
-        assert_eq!(trades.counts(&123).await.unwrap().items, 20);
-        trades.append(&123, &spread(101)).await.unwrap();
+        assert_eq!(trades.counts(&123).await.unwrap().items, 40);
+        trades.append(&123, &spread(1)).await.unwrap();
     })
     .await;
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use futures::{StreamExt, stream};
 use mongo_patterns::ErrorKind;
-use mongo_patterns::bucket::{AppendProgress, IdPolicy};
+use mongo_patterns::bucket::AppendProgress;
 use mongo_patterns_testkit::{self as testkit, FailPoint};
 use mongodb::IndexModel;
 use mongodb::bson::{Document, doc};
@@ -38,14 +38,9 @@ async fn history(trades: &Trades, key: u32) -> Vec<Trade> {
 #[ignore = "slow: cargo xtask ci"]
 async fn a_stream_is_stored_by_key_in_its_order() {
     testkit::run(async |db| {
-        for (policy, concurrency, buffer) in [
-            (IdPolicy::ItemTime, 8, 64 << 20),
-            (IdPolicy::ItemTime, 1, 4_000),
-            (IdPolicy::Monotonic, 16, 20_000),
-            (IdPolicy::ItemTime, 4, 1),
-        ] {
+        for (concurrency, buffer) in [(8, 64 << 20), (1, 4_000), (16, 20_000), (4, 1)] {
             plain(db).drop().await.unwrap();
-            let trades = ready(db, builder(db).id_policy(policy)).await;
+            let trades = ready(db, builder(db)).await;
             let items = items(if buffer == 1 { 50 } else { 1000 });
             let mut last = AppendProgress::default();
             let appended = trades

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::join_all;
-use mongo_patterns::bucket::{Finding, IdPolicy};
+use mongo_patterns::bucket::Finding;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{DateTime, Document, doc};
 
@@ -213,8 +213,8 @@ async fn stored(db: &TestDatabase) -> Model {
     stored
 }
 
-async fn everything_at_once(db: &TestDatabase, policy: IdPolicy) {
-    let trades = ready(db, builder(db).item_id_field("n").page_size(5).id_policy(policy)).await;
+async fn everything_at_once(db: &TestDatabase) {
+    let trades = ready(db, builder(db).item_id_field("n").page_size(5)).await;
     let collection = plain(db);
     let check = async || assert_eq!(violations(&collection, 5).await, Vec::<Document>::new());
     let writers = (0..WRITERS).map(|writer| tokio::spawn(write(trades.clone(), writer)));
@@ -229,12 +229,6 @@ async fn everything_at_once(db: &TestDatabase, policy: IdPolicy) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "slow: cargo xtask ci"]
-async fn writers_of_all_kinds_by_item_time() {
-    testkit::run(async |db| everything_at_once(db, IdPolicy::ItemTime).await).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "slow: cargo xtask ci"]
-async fn writers_of_all_kinds_monotonic() {
-    testkit::run(async |db| everything_at_once(db, IdPolicy::Monotonic).await).await;
+async fn writers_of_all_kinds() {
+    testkit::run(everything_at_once).await;
 }

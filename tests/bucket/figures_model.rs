@@ -1,7 +1,6 @@
 //! The figures of buckets against a model in memory: the items of two keys.
 
 use futures::{TryStreamExt, stream};
-use mongo_patterns::bucket::IdPolicy;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Document, doc};
 use proptest::prelude::*;
@@ -49,7 +48,7 @@ fn call() -> impl Strategy<Value = (usize, Call)> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_calls() {
     testkit::run(async |db| {
-        let orders = prepared(db, figured(db).page_size(3).id_policy(IdPolicy::Monotonic)).await;
+        let orders = prepared(db, figured(db).page_size(3)).await;
         check_calls(db, &orders).await;
     })
     .await;

@@ -30,35 +30,32 @@ async fn numbers_of(trades: &Trades, key: u32) -> Vec<i64> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_tasks_on_one_key_share_round_trips() {
     testkit::run(async |db| {
-        for policy in POLICIES {
-            plain(db).drop().await.unwrap();
-            let trades = ready(db, builder(db).id_policy(policy)).await;
-            let tasks = (0..64_i64).map(|task| {
-                let trades = trades.clone();
-                tokio::spawn(async move {
-                    for n in 0..20 {
-                        trades.append(&123, &same_second(task * 20 + n)).await.unwrap();
-                    }
-                })
-            });
-            for task in join_all(tasks).await {
-                task.unwrap();
-            }
-            let round_trips = db.recorder().round_trips() as f64 / 1280.0;
-            println!("round trips an append, 64 tasks on one key: {round_trips:.3}");
-            assert!(round_trips < 0.2, "{round_trips}");
-            let stored = numbers_of(&trades, 123).await;
-            for task in 0..64 {
-                let of_task: Vec<i64> = stored.iter().copied().filter(|n| n / 20 == task).collect();
-                assert_eq!(
-                    of_task,
-                    (task * 20..(task + 1) * 20).collect::<Vec<_>>(),
-                    "the items of each task are in order"
-                );
-            }
-            assert_eq!(stored.len(), 1280);
-            assert_eq!(violations(&plain(db), 10).await, []);
+        let trades = ready(db, builder(db)).await;
+        let tasks = (0..64_i64).map(|task| {
+            let trades = trades.clone();
+            tokio::spawn(async move {
+                for n in 0..20 {
+                    trades.append(&123, &same_second(task * 20 + n)).await.unwrap();
+                }
+            })
+        });
+        for task in join_all(tasks).await {
+            task.unwrap();
         }
+        let round_trips = db.recorder().round_trips() as f64 / 1280.0;
+        println!("round trips an append, 64 tasks on one key: {round_trips:.3}");
+        assert!(round_trips < 0.2, "{round_trips}");
+        let stored = numbers_of(&trades, 123).await;
+        for task in 0..64 {
+            let of_task: Vec<i64> = stored.iter().copied().filter(|n| n / 20 == task).collect();
+            assert_eq!(
+                of_task,
+                (task * 20..(task + 1) * 20).collect::<Vec<_>>(),
+                "the items of each task are in order"
+            );
+        }
+        assert_eq!(stored.len(), 1280);
+        assert_eq!(violations(&plain(db), 10).await, []);
     })
     .await;
 }
@@ -80,22 +77,19 @@ async fn a_single_item_that_waited_takes_the_same_command() {
 #[tokio::test]
 async fn each_caller_learns_which_bucket_its_item_opened() {
     testkit::run(async |db| {
-        for policy in POLICIES {
-            plain(db).drop().await.unwrap();
-            let trades = ready(db, builder(db).id_policy(policy)).await;
-            for numbers in [0..3, 3..8, 8..47, 47..60] {
-                let items = trades_of(numbers);
-                for (item, appended) in items.iter().zip(append_all(&trades, &items).await) {
-                    let documents = all(&plain(db)).await;
-                    let is_first = |document: &&Document| {
-                        let first = &document.get_array("history").unwrap()[0];
-                        first.as_document().unwrap().get_i64("n").unwrap() == item.n
-                    };
-                    let opened = documents.iter().find(is_first);
-                    assert_eq!(opened.is_some(), item.n % 10 == 0);
-                    let id = opened.map(|document| document.get_str("_id").unwrap());
-                    assert_eq!(appended.unwrap().opened.as_deref(), id, "{policy:?}, {}", item.n);
-                }
+        let trades = ready(db, builder(db)).await;
+        for numbers in [0..3, 3..8, 8..47, 47..60] {
+            let items = trades_of(numbers);
+            for (item, appended) in items.iter().zip(append_all(&trades, &items).await) {
+                let documents = all(&plain(db)).await;
+                let is_first = |document: &&Document| {
+                    let first = &document.get_array("history").unwrap()[0];
+                    first.as_document().unwrap().get_i64("n").unwrap() == item.n
+                };
+                let opened = documents.iter().find(is_first);
+                assert_eq!(opened.is_some(), item.n % 10 == 0);
+                let id = opened.map(|document| document.get_str("_id").unwrap());
+                assert_eq!(appended.unwrap().opened.as_deref(), id, "{}", item.n);
             }
         }
     })

@@ -3,7 +3,6 @@
 use futures::future::join_all;
 use futures::{TryStreamExt, stream};
 use mongo_patterns::ErrorKind;
-use mongo_patterns::bucket::IdPolicy;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Document, deserialize_from_bson, doc};
 use proptest::prelude::*;
@@ -115,7 +114,7 @@ impl History {
     }
 
     /// Compares the stored buckets with the model, page by page. Takes over the ids of new pages.
-    async fn compare(&mut self, db: &TestDatabase, key: u32, policy: IdPolicy) {
+    async fn compare(&mut self, db: &TestDatabase, key: u32) {
         let collection = plain(db);
         let find = collection.find(doc! { "customerId": key }).sort(doc! { "_id": 1 });
         let documents: Vec<Document> = find.await.unwrap().try_collect().await.unwrap();
@@ -127,9 +126,7 @@ impl History {
             let at = expected.iter().position(is_this);
             let at = at.unwrap_or_else(|| panic!("{id} has {items:?} instead of one of {expected:?}"));
             let (stored_id, _) = expected.remove(at);
-            if policy == IdPolicy::Monotonic {
-                assert_eq!(at, 0, "{id} is not at its position");
-            } else if stored_id.is_empty() {
+            if stored_id.is_empty() {
                 let second = items[0].date.timestamp_millis() / 1000;
                 assert!(id.starts_with(&format!("{key}_{second}")), "{id} has {items:?}");
             }
@@ -151,7 +148,6 @@ fn page(document: &Document) -> (String, Vec<Trade>) {
 struct Model<'a> {
     db: &'a TestDatabase,
     trades: &'a Trades,
-    policy: IdPolicy,
     keys: [u32; 2],
     histories: [History; 2],
     next: i64,
@@ -251,13 +247,13 @@ impl Model<'_> {
         }
         match is_of_both {
             true => self.compare().await,
-            false => self.histories[of].compare(self.db, key, self.policy).await,
+            false => self.histories[of].compare(self.db, key).await,
         }
     }
 
     async fn compare(&mut self) {
         for (key, history) in self.keys.into_iter().zip(&mut self.histories) {
-            history.compare(self.db, key, self.policy).await;
+            history.compare(self.db, key).await;
         }
     }
 }
@@ -266,23 +262,15 @@ impl Model<'_> {
 #[ignore = "slow: cargo xtask ci"]
 async fn random_calls() {
     testkit::run(async |db| {
-        let identified = || {
-            let trades = Trades::builder(plain(db))
-                .key_field("customerId")
-                .items_field("history");
-            trades.time_field("date").item_id_field("n").page_size(PAGE as u32)
-        };
-        let by_time = ready(db, identified()).await;
-        let monotonic = ready(db, identified().id_policy(IdPolicy::Monotonic)).await;
-        check_random(db, call(), async |Sequence { number, variant, calls }| {
-            let (trades, policy) = match variant % 2 {
-                0 => (&by_time, IdPolicy::ItemTime),
-                _ => (&monotonic, IdPolicy::Monotonic),
-            };
+        let trades = Trades::builder(plain(db))
+            .key_field("customerId")
+            .items_field("history");
+        let trades = trades.time_field("date").item_id_field("n").page_size(PAGE as u32);
+        let trades = &ready(db, trades).await;
+        check_random(db, call(), async |Sequence { number, calls, .. }| {
             let mut model = Model {
                 db,
                 trades,
-                policy,
                 keys: [number * 2, number * 2 + 1],
                 histories: Default::default(),
                 next: 0,

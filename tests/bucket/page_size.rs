@@ -5,13 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use mongo_patterns::ErrorKind;
-use mongo_patterns::bucket::action::MigratePageSize;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::IndexModel;
 use mongodb::bson::{Document, doc};
 use mongodb::options::IndexOptions;
 
-use support::bucket::bytes::violations_of;
 use support::bucket::damage::problems;
 use support::bucket::*;
 use support::common::*;
@@ -20,25 +18,8 @@ use support::pace::Pace;
 const KEYS: u32 = 6;
 const WRITERS: i64 = 8;
 
-/// A page size, and a bound of bytes: a trade has 30 bytes.
-type Size = (u32, Option<u32>);
-
 fn sized(db: &TestDatabase, page_size: u32) -> Trades {
-    of_size(db, (page_size, None))
-}
-
-fn of_size(db: &TestDatabase, (page_size, bytes): Size) -> Trades {
-    let builder = builder(db).page_size(page_size);
-    let bounded = |bytes| builder.clone().max_bucket_bytes(bytes);
-    bytes.map_or_else(|| builder.clone(), bounded).build().unwrap()
-}
-
-fn from<'a>(new: &'a Trades, (page_size, bytes): Size) -> MigratePageSize<'a, u32> {
-    let migration = new.migrate_page_size_from(page_size);
-    match bytes {
-        Some(bytes) => migration.old_bucket_bytes(bytes),
-        None => migration,
-    }
+    builder(db).page_size(page_size).build().unwrap()
 }
 
 /// The trades of each key. Panics when one is stored twice.
@@ -64,9 +45,9 @@ async fn check(trades: &Trades, acknowledged: &BTreeMap<i64, u32>, unknown: &BTr
 
 /// Writers with the old size append until they are refused. Then they wait for the end of the migration, if the new size
 /// cannot be written before, and continue with the new size.
-async fn change_under_load(db: &TestDatabase, old: Size, new: Size) {
+async fn change_under_load(db: &TestDatabase, old: u32, new: u32) {
     plain(db).drop().await.unwrap();
-    let (old_size, new_size) = (of_size(db, old), of_size(db, new));
+    let (old_size, new_size) = (sized(db, old), sized(db, new));
     old_size.ensure_indexes().await.unwrap();
     let mut acknowledged = BTreeMap::new();
     for key in 0..KEYS {
@@ -124,7 +105,8 @@ async fn change_under_load(db: &TestDatabase, old: Size, new: Size) {
         .collect();
     started.wait().await;
     let mut progress = Vec::new();
-    let change = from(&new_size, old)
+    let change = new_size
+        .migrate_page_size_from(old)
         .on_progress(|change| {
             progress.push(change);
             pace.add(2);
@@ -148,20 +130,14 @@ async fn change_under_load(db: &TestDatabase, old: Size, new: Size) {
     assert!(done.len() as u64 >= change.keys, "{change:?}");
     assert!(progress.iter().all(|at| at.total >= u64::from(KEYS)), "{progress:?}");
     println!(
-        "{old:?} to {new:?}: {change:?}, {} items, unknown {unknown:?}",
+        "{old} to {new}: {change:?}, {} items, unknown {unknown:?}",
         acknowledged.len()
     );
     check(&new_size, &acknowledged, &unknown).await;
-    match new {
-        (page_size, None) => assert_eq!(violations(&plain(db), i32::try_from(page_size).unwrap()).await, []),
-        (page_size, Some(bytes)) => {
-            let found = violations_of(&all(&plain(db)).await, bytes, page_size as usize);
-            assert_eq!(found, [""; 0]);
-        }
-    }
+    assert_eq!(violations(&plain(db), i32::try_from(new).unwrap()).await, []);
     let indexes = plain(db).list_index_names().await.unwrap();
     assert_eq!(indexes, ["_id_", new_size.indexes()[0].indexes()[0].name.as_str()]);
-    let again = from(&new_size, old).await.unwrap();
+    let again = new_size.migrate_page_size_from(old).await.unwrap();
     assert_eq!((again.keys, again.buckets), (0, 0), "and nothing is left to do");
 }
 
@@ -176,40 +152,18 @@ macro_rules! under_load {
 }
 
 under_load! {
-    to_larger_pages: (3, None) => (10, None);
-    to_smaller_pages: (10, None) => (3, None);
-    to_a_bound_of_bytes: (10, None) => (10, Some(100));
-    to_a_larger_bound_of_bytes: (10, Some(100)) => (20, Some(500));
-    to_a_smaller_bound_of_bytes: (10, Some(250)) => (8, Some(100));
+    to_larger_pages: 3 => 10;
+    to_smaller_pages: 10 => 3;
 }
 
 #[tokio::test]
 async fn an_impossible_migration_is_an_error_and_changes_nothing() {
     testkit::run(async |db| {
-        let impossible: [(Size, Size); 7] = [
-            ((10, Some(0)), (10, Some(100))),
-            ((10, Some(100)), (10, Some(100))),
-            ((10, Some(100)), (10, None)),
-            ((10, Some(100)), (20, None)),
-            ((10, None), (20, Some(100))),
-            ((10, Some(100)), (20, Some(50))),
-            ((10, Some(100)), (5, Some(500))),
-        ];
-        for (old, new) in impossible {
-            let error = from(&of_size(db, new), old).await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{old:?} {new:?}");
-        }
         for old in [0, 10, u32::MAX] {
             let refused = sized(db, 10).migrate_page_size_from(old).await;
             assert_refused(refused, ErrorKind::InvalidArgument);
         }
         assert_eq!(db.recorder().round_trips(), 0);
-        // The old bound is not that of the catalog.
-        of_size(db, (10, Some(100))).ensure_indexes().await.unwrap();
-        for old in [(10, None), (10, Some(99))] {
-            let error = from(&of_size(db, (10, Some(50))), old).await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::SettingsMismatch);
-        }
 
         // An index of that name with another definition.
         sized(db, 3).ensure_indexes().replace_settings().await.unwrap();

@@ -27,7 +27,7 @@ async fn index_names(db: &testkit::TestDatabase) -> Vec<String> {
 async fn invalid_settings_are_refused() {
     testkit::run(async |db| {
         let timeless = || untimed::<u32, Trade>(db);
-        let bounded = || builder(db).max_bucket_bytes(1000).sum("n").window(Window::Hour);
+        let windowed = || builder(db).sum("n").window(Window::Hour);
         let builders = [
             Trades::builder(plain(db)),
             Trades::builder(plain(db)).key_field("customerId"),
@@ -40,17 +40,9 @@ async fn invalid_settings_are_refused() {
             builder(db).sum("n").figures_field("customerId"),
             timeless().first_and_last(),
             timeless().window(Window::Day),
-            bounded().window_field("history"),
-            bounded().window_field("customerId"),
-            bounded().window_field("figures"),
-            bounded().bytes_field("count"),
-            bounded().bytes_field("history"),
-            bounded().bytes_field("customerId"),
-            bounded().bytes_field("figures"),
-            bounded().bytes_field("window"),
-            bounded().max_bucket_bytes(0),
-            bounded().max_bucket_bytes(16 * 1024 * 1024),
-            bounded().page_size(2_000_000),
+            windowed().window_field("history"),
+            windowed().window_field("customerId"),
+            windowed().window_field("figures"),
             builder(db).expire_after(Duration::ZERO),
             builder(db).expire_after(Duration::from_secs(1 << 31)),
             builder(db).expire_after(Duration::new(1, 1)),

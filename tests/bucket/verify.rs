@@ -38,10 +38,8 @@ async fn hand_written_ids_are_found_under_their_own_key() {
 async fn a_single_page_that_is_not_full_is_correct() {
     testkit::run(async |db| {
         plant(db, [bucket("a", 0..3), bucket("a", 3..4), bucket("a", 4..7)]).await;
-        for policy in POLICIES {
-            let named = named(db).id_policy(policy).build().unwrap();
-            assert_eq!(problems(&findings(&named).await), []);
-        }
+        let named = named(db).build().unwrap();
+        assert_eq!(problems(&findings(&named).await), []);
         let [first, second] = [0, 10].map(|second| full_bucket(SECOND + second));
         plant(db, [with(first, "customerId", 123.0), second]).await;
         let numbered = collected(builder(db).build().unwrap().verify().stream()).await;
@@ -85,27 +83,24 @@ async fn missing_and_duplicate_item_ids_are_found() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_healthy_collection_gives_no_findings_while_many_write() {
     testkit::run(async |db| {
-        for policy in POLICIES {
-            plain(db).drop().await.unwrap();
-            let trades = ready(db, builder(db).page_size(3).id_policy(policy)).await;
-            let check = async || {
-                let found = collected(trades.verify().stream()).await;
-                assert_eq!(problems(&found), []);
-            };
-            let writers = (0..16).map(|writer| {
-                let trades = trades.clone();
-                tokio::spawn(async move {
-                    for n in 0..30_u32 {
-                        let trade = spread(writer * 30 + i64::from(n));
-                        trades.append(&(n % 4), &trade).await.unwrap();
-                    }
-                })
-            });
-            for writer in observed(&check, join_all(writers)).await {
-                writer.unwrap();
-            }
-            check().await;
+        let trades = ready(db, builder(db).page_size(3)).await;
+        let check = async || {
+            let found = collected(trades.verify().stream()).await;
+            assert_eq!(problems(&found), []);
+        };
+        let writers = (0..16).map(|writer| {
+            let trades = trades.clone();
+            tokio::spawn(async move {
+                for n in 0..30_u32 {
+                    let trade = spread(writer * 30 + i64::from(n));
+                    trades.append(&(n % 4), &trade).await.unwrap();
+                }
+            })
+        });
+        for writer in observed(&check, join_all(writers)).await {
+            writer.unwrap();
         }
+        check().await;
     })
     .await;
 }

@@ -2,7 +2,7 @@
 
 use futures::TryStreamExt;
 use mongo_patterns::ErrorKind;
-use mongo_patterns::bucket::{BucketRepositoryBuilder, IdPolicy, Window};
+use mongo_patterns::bucket::{BucketRepositoryBuilder, Window};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::Collection;
 use mongodb::bson::{Bson, DateTime, Document, doc};
@@ -135,28 +135,6 @@ async fn an_item_goes_to_the_bucket_of_its_window() {
     .await;
 }
 
-#[tokio::test]
-async fn monotonic_ids_ascend_in_each_window() {
-    testkit::run(async |db| {
-        let trades = ready(db, windowed(db).page_size(1).id_policy(IdPolicy::Monotonic)).await;
-        for (n, (hour, second)) in (0..).zip([(0, 50), (1, 9), (0, 20), (1, 5), (0, 60)]) {
-            trades.append(&123, &in_hour(n, hour, second)).await.unwrap();
-        }
-        let batch: Vec<Trade> = [(0, 1), (0, 2), (1, 3), (2, 4)]
-            .into_iter()
-            .zip(5..)
-            .map(|((hour, second), n)| in_hour(n, hour, second))
-            .collect();
-        trades.append_many(&123, &batch).await.unwrap();
-        let found = collected(trades.items(&123).stream()).await;
-        assert_eq!(numbers(&found), [0, 2, 4, 5, 6, 1, 3, 7, 8]);
-        assert_eq!(violations_of(&all(&plain(db)).await, 1, 3600), Vec::<String>::new());
-        let stored = all(&plain(db)).await;
-        assert_eq!(ids(&stored)[1..3], ["123_1698332450_000001", "123_1698332460"]);
-    })
-    .await;
-}
-
 /// 1,000 full buckets of one key, and an open one in each of its 250 windows.
 async fn long_history(db: &TestDatabase) {
     let buckets = (0..250).flat_map(|hour| {
@@ -179,12 +157,6 @@ async fn costs_do_not_depend_on_the_length_of_the_history() {
             let examined = explain_last(db).await;
             assert!(examined.documents <= 1 && examined.keys <= 2, "{examined:?}");
             assert_eq!(examined.index, "customerId_1_count_lt_3_window_3600s");
-        }
-        let monotonic = windowed(db).id_policy(IdPolicy::Monotonic).build().unwrap();
-        db.recorder().clear();
-        monotonic.append(&123, &in_hour(9, 120, 5)).await.unwrap();
-        for command in db.recorder().commands() {
-            assert!(explain(db, &command).await.documents <= 1);
         }
 
         for newest_first in [false, true] {

@@ -227,30 +227,28 @@ async fn pages_of_windows_get_another_size() {
 #[ignore = "slow: cargo xtask ci"]
 async fn concurrent_writers_open_one_bucket_a_window() {
     testkit::run(async |db| {
-        for policy in POLICIES {
-            plain(db).delete_many(doc! {}).await.unwrap();
-            let trades = ready(db, windowed(db).id_policy(policy)).await;
-            let collection = plain(db);
-            let check_all = async || {
-                let buckets = snapshot(&collection).await;
-                assert_eq!(violations_of(&buckets, 3, 3600), Vec::<String>::new());
-            };
-            let writers = (0..64_i64).map(|writer| {
-                let trades = trades.clone();
-                tokio::spawn(async move {
-                    for n in (writer..320).step_by(64) {
-                        // Most are of the newest hours.
-                        let hour = if n % 5 == 0 { n % 3 } else { 5 + n / 80 };
-                        trades.append(&1, &in_hour(n, hour, n % 60)).await.unwrap();
-                    }
-                })
-            });
-            for writer in observed(check_all, join_all(writers)).await {
-                writer.unwrap();
-            }
-            check(db).await;
-            assert_eq!(numbers_of(&trades, 1).await, (0..320).collect::<Vec<_>>());
+        plain(db).delete_many(doc! {}).await.unwrap();
+        let trades = ready(db, windowed(db)).await;
+        let collection = plain(db);
+        let check_all = async || {
+            let buckets = snapshot(&collection).await;
+            assert_eq!(violations_of(&buckets, 3, 3600), Vec::<String>::new());
+        };
+        let writers = (0..64_i64).map(|writer| {
+            let trades = trades.clone();
+            tokio::spawn(async move {
+                for n in (writer..320).step_by(64) {
+                    // Most are of the newest hours.
+                    let hour = if n % 5 == 0 { n % 3 } else { 5 + n / 80 };
+                    trades.append(&1, &in_hour(n, hour, n % 60)).await.unwrap();
+                }
+            })
+        });
+        for writer in observed(check_all, join_all(writers)).await {
+            writer.unwrap();
         }
+        check(db).await;
+        assert_eq!(numbers_of(&trades, 1).await, (0..320).collect::<Vec<_>>());
     })
     .await;
 }

@@ -11,7 +11,6 @@ mod erasing;
 mod explain;
 mod finds;
 mod followers;
-mod hostile_input;
 mod ids;
 mod insert_in_order;
 mod large;

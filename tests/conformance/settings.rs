@@ -64,8 +64,7 @@ settings! { "bucket", BucketRepositoryBuilder<i32, Document>, |[trades]| {
         .time_field("date")
         .window(Window::Hour)
         .sum("quantity")
-        .max_bucket_bytes(10_000)
-}, 1: key_field items_field count_field time_field item_id_field figures_field window_field bytes_field sum }
+}, 1: key_field items_field count_field time_field item_id_field figures_field window_field sum }
 
 settings! { "outlier", OutlierRepositoryBuilder<Document, String>, |[sales, extra_sales]| {
     OutlierRepository::builder(sales, extra_sales).array_field("customers").parent_field("book_id")

@@ -5,7 +5,6 @@ use std::fmt::Debug;
 use futures::TryStreamExt;
 use mongo_patterns::archive::files::{Directory, FileArchive};
 use mongo_patterns::archive::{Archive, Trash};
-use mongo_patterns::bucket::IdPolicy;
 use mongo_patterns::outlier::{OutlierRepository, Pushed};
 use mongo_patterns::reference::OnReferences;
 use mongo_patterns::schema::SchemaRepository;
@@ -159,13 +158,13 @@ async fn writes_of_sources_are_refused_and_change_nothing() {
     assert_eq!(names, ["customers"]);
 }
 
-fn trades(database: &Database, policy: IdPolicy, page_size: u32) -> Trades {
+fn trades(database: &Database, page_size: u32) -> Trades {
     let trades = Trades::builder(database.collection::<Document>("trades"))
         .key_field("customerId")
         .items_field("history")
         .time_field("date")
         .item_id_field("n");
-    trades.id_policy(policy).page_size(page_size).build().unwrap()
+    trades.page_size(page_size).build().unwrap()
 }
 
 async fn numbers(trades: &Trades) -> Vec<i64> {
@@ -176,40 +175,37 @@ async fn numbers(trades: &Trades) -> Vec<i64> {
 #[tokio::test]
 async fn buckets_work_without_transactions() {
     let database = standalone().await;
-    for policy in [IdPolicy::ItemTime, IdPolicy::Monotonic] {
-        database.drop().await.unwrap();
-        let trades = trades(&database, policy, 3);
-        trades.ensure_indexes().await.unwrap();
-        for n in 0..7 {
-            trades.append(&123, &same_second(n)).at(at(SECOND)).await.unwrap();
-        }
-        let mut session = database.client().start_session().await.unwrap();
-        let last = same_second(7);
-        trades.append(&123, &last).session(&mut session).await.unwrap();
-        assert_eq!(trades.page(&123, 3).await.unwrap().unwrap().items.len(), 2);
-        assert_eq!(numbers(&trades).await, (0..8).collect::<Vec<_>>());
-
-        // The items of a full page move.
-        unsupported(trades.remove_item(&123, 1).await);
-        assert_eq!(numbers(&trades).await, (0..8).collect::<Vec<_>>());
-        for n in [6, 7] {
-            assert!(trades.remove_item(&123, n).await.unwrap().found);
-        }
-        session.start_transaction().await.unwrap();
-        let refused = trades.append(&123, &same_second(8)).session(&mut session).await;
-        assert_eq!(refused.unwrap_err().kind(), ErrorKind::Driver);
-        assert_eq!(numbers(&trades).await, (0..6).collect::<Vec<_>>());
+    let trades = trades(&database, 3);
+    trades.ensure_indexes().await.unwrap();
+    for n in 0..7 {
+        trades.append(&123, &same_second(n)).at(at(SECOND)).await.unwrap();
     }
+    let mut session = database.client().start_session().await.unwrap();
+    let last = same_second(7);
+    trades.append(&123, &last).session(&mut session).await.unwrap();
+    assert_eq!(trades.page(&123, 3).await.unwrap().unwrap().items.len(), 2);
+    assert_eq!(numbers(&trades).await, (0..8).collect::<Vec<_>>());
+
+    // The items of a full page move.
+    unsupported(trades.remove_item(&123, 1).await);
+    assert_eq!(numbers(&trades).await, (0..8).collect::<Vec<_>>());
+    for n in [6, 7] {
+        assert!(trades.remove_item(&123, n).await.unwrap().found);
+    }
+    session.start_transaction().await.unwrap();
+    let refused = trades.append(&123, &same_second(8)).session(&mut session).await;
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::Driver);
+    assert_eq!(numbers(&trades).await, (0..6).collect::<Vec<_>>());
 }
 
 #[tokio::test]
 async fn what_rewrites_buckets_is_refused() {
     let database = standalone().await;
-    let old_size = trades(&database, IdPolicy::ItemTime, 10);
+    let old_size = trades(&database, 10);
     old_size.ensure_indexes().await.unwrap();
     let items: Vec<Trade> = (0..7).map(spread).collect();
     old_size.append_many(&123, &items).await.unwrap();
-    let new_size = trades(&database, IdPolicy::ItemTime, 3);
+    let new_size = trades(&database, 3);
     unsupported(new_size.migrate_page_size_from(10).await);
     old_size.append(&123, &spread(7)).await.unwrap();
 

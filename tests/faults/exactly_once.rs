@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use futures::future::join_all;
 use futures::stream;
-use mongo_patterns::bucket::{BucketRepository, IdPolicy};
+use mongo_patterns::bucket::BucketRepository;
 use mongo_patterns::{ErrorKind, bucket};
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
@@ -36,31 +36,28 @@ async fn assert_each_once(db: &TestDatabase, items: i64) {
 #[tokio::test]
 async fn a_repeated_append_is_recognized_in_every_bucket() {
     testkit::run(async |db| {
-        for policy in [IdPolicy::ItemTime, IdPolicy::Monotonic] {
-            plain(db).drop().await.unwrap();
-            let trades = ready(db, identified(db).id_policy(policy)).await;
-            for n in 0..25 {
-                assert!(!trades.append(&123, &spread(n)).await.unwrap().already_there);
-            }
-            // Items 0 and 10 are the first of full buckets, 9 and 15 are in full buckets, 20 and 24 are in the open
-            // one.
-            for n in [0, 9, 10, 15, 20, 24] {
-                db.recorder().clear();
-                let appended = trades.append(&123, &spread(n)).await.unwrap();
-                assert!(appended.already_there && appended.opened.is_none(), "{n}");
-                assert!(db.recorder().round_trips() <= 3, "{n}: {:?}", db.recorder().names());
-            }
-            // No bucket is open, and the item is in a full one.
-            for n in 25..30 {
-                trades.append(&123, &spread(n)).await.unwrap();
-            }
-            for n in [0, 20, 29] {
-                assert!(trades.append(&123, &spread(n)).await.unwrap().already_there, "{n}");
-            }
-            assert_each_once(db, 30).await;
-            // The same id of another key belongs to another item.
-            assert!(!trades.append(&12, &spread(0)).await.unwrap().already_there);
+        let trades = ready(db, identified(db)).await;
+        for n in 0..25 {
+            assert!(!trades.append(&123, &spread(n)).await.unwrap().already_there);
         }
+        // Items 0 and 10 are the first of full buckets, 9 and 15 are in full buckets, 20 and 24 are in the open
+        // one.
+        for n in [0, 9, 10, 15, 20, 24] {
+            db.recorder().clear();
+            let appended = trades.append(&123, &spread(n)).await.unwrap();
+            assert!(appended.already_there && appended.opened.is_none(), "{n}");
+            assert!(db.recorder().round_trips() <= 3, "{n}: {:?}", db.recorder().names());
+        }
+        // No bucket is open, and the item is in a full one.
+        for n in 25..30 {
+            trades.append(&123, &spread(n)).await.unwrap();
+        }
+        for n in [0, 20, 29] {
+            assert!(trades.append(&123, &spread(n)).await.unwrap().already_there, "{n}");
+        }
+        assert_each_once(db, 30).await;
+        // The same id of another key belongs to another item.
+        assert!(!trades.append(&12, &spread(0)).await.unwrap().already_there);
     })
     .await;
 }
@@ -112,24 +109,21 @@ async fn an_append_with_an_unknown_outcome_is_safe_to_retry() {
 #[tokio::test]
 async fn a_repeated_batch_stores_the_missing_items() {
     testkit::run(async |db| {
-        for policy in [IdPolicy::ItemTime, IdPolicy::Monotonic] {
-            plain(db).drop().await.unwrap();
-            let trades = ready(db, identified(db).id_policy(policy)).await;
-            let batch: Vec<Trade> = (0..95).map(spread).collect();
-            for n in [3, 17, 42, 43, 94] {
-                trades.append(&123, &spread(n)).await.unwrap();
-            }
-            let appended = trades.append_many(&123, &batch).await.unwrap();
-            assert_eq!((appended.items, appended.already_there), (90, 5));
-            let appended = trades.append_many(&123, &batch).await.unwrap();
-            assert_eq!((appended.items, appended.already_there, appended.opened), (0, 95, 0));
-            assert_each_once(db, 95).await;
-
-            let twice: Vec<Trade> = (90..105).chain(95..110).map(same_second).collect();
-            let appended = trades.append_many(&123, &twice).await.unwrap();
-            assert_eq!((appended.items, appended.already_there), (15, 15));
-            assert_each_once(db, 110).await;
+        let trades = ready(db, identified(db)).await;
+        let batch: Vec<Trade> = (0..95).map(spread).collect();
+        for n in [3, 17, 42, 43, 94] {
+            trades.append(&123, &spread(n)).await.unwrap();
         }
+        let appended = trades.append_many(&123, &batch).await.unwrap();
+        assert_eq!((appended.items, appended.already_there), (90, 5));
+        let appended = trades.append_many(&123, &batch).await.unwrap();
+        assert_eq!((appended.items, appended.already_there, appended.opened), (0, 95, 0));
+        assert_each_once(db, 95).await;
+
+        let twice: Vec<Trade> = (90..105).chain(95..110).map(same_second).collect();
+        let appended = trades.append_many(&123, &twice).await.unwrap();
+        assert_eq!((appended.items, appended.already_there), (15, 15));
+        assert_each_once(db, 110).await;
     })
     .await;
 }
@@ -203,15 +197,11 @@ async fn a_failed_batch_is_safe_to_retry() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sixty_four_writers_of_the_same_items_store_each_once() {
     type Item = fn(i64) -> Trade;
-    let cases: [(IdPolicy, Item); 3] = [
-        (IdPolicy::ItemTime, spread),
-        (IdPolicy::ItemTime, same_second),
-        (IdPolicy::Monotonic, same_second),
-    ];
+    let cases: [Item; 2] = [spread, same_second];
     testkit::run(async |db| {
-        for (policy, trade) in cases {
+        for trade in cases {
             plain(db).drop().await.unwrap();
-            let trades = ready(db, identified(db).id_policy(policy)).await;
+            let trades = ready(db, identified(db)).await;
             let new = join_all((0..64_usize).map(|writer| {
                 let trades = trades.clone();
                 async move {
@@ -231,11 +221,7 @@ async fn sixty_four_writers_of_the_same_items_store_each_once() {
             }))
             .await;
             assert_each_once(db, 35).await;
-            assert_eq!(
-                new.iter().sum::<u64>(),
-                35,
-                "each item is new to one writer: {policy:?}"
-            );
+            assert_eq!(new.iter().sum::<u64>(), 35, "each item is new to one writer");
         }
     })
     .await;

@@ -14,7 +14,6 @@ const DROPS: &str = "faults::table::every_command_and_the_caller_drops_it";
 const PRIMARY: &str = "cluster::three_nodes::what_is_acknowledged_is_stored_once_whatever_happens_to_the_primary";
 const RANGES: &str = "bucket::items_range::random_histories_and_queries";
 const MODELS: &str = "model::";
-const INPUTS: &str = "conformance::hostile_input::";
 
 /// A proof in its long form.
 #[derive(Debug, Subcommand)]
@@ -32,8 +31,6 @@ pub(crate) enum Proof {
     Models(Models),
     /// Explores more states of the protocols with the model checker.
     Protocols(Protocols),
-    /// Decodes random keys, tokens, documents and profiles.
-    Inputs(Inputs),
     /// Fuzzes one target with cargo-fuzz, which must be installed.
     Fuzz(Fuzz),
 }
@@ -78,19 +75,11 @@ pub(crate) struct Protocols {
     two_faults: bool,
 }
 
-/// How many inputs are checked.
-#[derive(Args, Debug)]
-pub(crate) struct Inputs {
-    /// How many random inputs each test checks.
-    #[arg(long, value_name = "NUMBER", default_value_t = 100_000)]
-    cases: u32,
-}
-
 /// What is fuzzed.
 #[derive(Args, Debug)]
 pub(crate) struct Fuzz {
     /// The target.
-    #[arg(value_parser = ["key_codec", "tokens", "buckets", "outliers", "subsets", "embedded", "profile"])]
+    #[arg(value_parser = ["key_codec", "buckets", "outliers", "subsets", "embedded", "profile"])]
     target: String,
     /// For how long.
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
@@ -116,9 +105,6 @@ pub(crate) fn run(proof: &Proof) -> Result<()> {
             };
             run_process(test.args(["--", "--include-ignored", "--nocapture"]))
         }
-        Proof::Inputs(inputs) => integration(INPUTS, |test| {
-            test.env("PROPTEST_CASES", inputs.cases.to_string());
-        }),
         Proof::Fuzz(fuzz) => run_fuzz(fuzz),
     }
 }

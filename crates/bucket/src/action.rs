@@ -3,7 +3,6 @@
 mod append;
 mod append_many;
 mod append_stream;
-mod create_view;
 mod find_items;
 mod items;
 mod keys;
@@ -24,7 +23,6 @@ mod write;
 pub use append::Append;
 pub use append_many::AppendMany;
 pub use append_stream::AppendStream;
-pub use create_view::CreateView;
 pub use find_items::{FindItems, FoundItemStream};
 pub use items::{GetItemPage, ItemStream, Items};
 pub use keys::{KeyStream, Keys};

@@ -6,10 +6,9 @@ use mongo_patterns_core::settings::{check_acknowledged, check_bound, configurati
 
 use crate::prelude::*;
 use crate::repository::BucketRepository;
-use crate::settings::bytes::ByteBound;
 use crate::settings::figures::{GivenFigures, Kind};
 use crate::settings::window::{Window, Windows};
-use crate::settings::{self, IdPolicy, Settings};
+use crate::settings::{self, Settings};
 
 impl<K: Key, T> BucketRepository<K, T> {
     /// Creates a builder of a repository over a collection, whose read preference, read concern and write concern it
@@ -39,7 +38,7 @@ mongo_patterns_core::builder! {
     ///
     /// ```no_run
     /// # use mongo_patterns::RetryPolicy;
-    /// # use mongo_patterns::bucket::{BucketRepository, IdPolicy};
+    /// # use mongo_patterns::bucket::BucketRepository;
     /// # use mongo_patterns::mongodb::{Collection, bson::Document};
     /// # use std::time::Duration;
     /// # async fn f(collection: Collection<Document>) -> mongo_patterns::Result<()> {
@@ -50,7 +49,6 @@ mongo_patterns_core::builder! {
     ///     .time_field("date")
     ///     .item_id_field("tradeId")
     ///     .page_size(50)
-    ///     .id_policy(IdPolicy::Monotonic)
     ///     .retry(RetryPolicy::default().with_max_elapsed(Duration::from_secs(5)))
     ///     .build()?;
     /// # Ok(())
@@ -62,14 +60,11 @@ mongo_patterns_core::builder! {
         count: String = "count".to_owned(),
         time: Option<String>,
         item_id: Option<String>,
-        max_bucket_bytes: Option<u32>,
-        bytes: String = "bytes".to_owned(),
         figures: GivenFigures,
         window: Option<Window>,
         window_field: String = "window".to_owned(),
         expire_after: Option<Duration>,
         page_size: u32 = 10,
-        id_policy: IdPolicy,
     }
     with retry, max_time;
 
@@ -115,62 +110,12 @@ mongo_patterns_core::builder! {
     /// Sets the field of a bucket that contains the start of its [window](Self::window); `window` by default.
     window_field(name: impl Into<String>) => window_field = name.into();
 
-    /// Sets the number of items of a full bucket; 10 by default. A full bucket must stay below 16 MiB.
+    /// Sets the number of items of a full bucket; 10 by default. A full bucket must stay below 16 MiB,
+    /// so choose a smaller page for items of very uneven size.
     page_size(items: u32) => page_size = items;
-
-    /// Sets the field of the [bytes](Self::max_bucket_bytes) of a bucket; `bytes` by default.
-    bytes_field(name: impl Into<String>) => bytes = name.into();
-
-    /// Sets the position of a new bucket among those of its key; [`IdPolicy::ItemTime`] by default.
-    id_policy(policy: IdPolicy) => id_policy = policy;
 }
 
 impl<K: Key, T> BucketRepositoryBuilder<K, T> {
-    /// Bounds the bytes of the items of a bucket: it is full too when the next item would exceed them. For items of very
-    /// different sizes, where a page of large ones would come near the 16 MiB of a document.
-    ///
-    /// ```no_run
-    /// # use mongo_patterns::bucket::BucketRepository;
-    /// # use mongo_patterns::mongodb::{Collection, bson::Document};
-    /// # fn f(collection: Collection<Document>) -> mongo_patterns::Result<()> {
-    /// let messages = BucketRepository::<u32, Document>::builder(collection)
-    ///     .key_field("roomId")
-    ///     .items_field("messages")
-    ///     .page_size(500)
-    ///     .max_bucket_bytes(1024 * 1024)
-    ///     .build()?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// A bucket has the bytes of its items beside the count, and every write keeps them in its own command:
-    ///
-    /// ```text
-    /// { _id: "7_1698335223", roomId: 7, count: 2, bytes: 2130, messages: [ {..}, {..} ] }
-    /// ```
-    ///
-    /// - An item has its size as BSON: a document as `$bsonSize` counts it, and another value the bytes of the value. The
-    ///   array has up to 9 bytes more for each item.
-    /// - The append whose item does not fit closes the bucket: it sets its bytes to the bound. So a full bucket has as many
-    ///   items as the page size, or at least as many bytes as the bound. A closed bucket stays full, and takes no item that
-    ///   would fit later.
-    /// - An item that is as large as the bound, or larger, has a bucket of its own.
-    /// - An update of an item, and a conversion of items, can exceed the bound.
-    ///   [`verify`](BucketRepository::verify) reports such a bucket, and [`repair`](BucketRepository::repair) splits it.
-    ///
-    /// An append that closes a bucket needs two more round trips, and [`update_item`](BucketRepository::update_item) one
-    /// more, which counts the bytes again: where it is never sent, [`repair`](BucketRepository::repair) corrects them.
-    ///
-    /// The index of open buckets has the bound in its filter and its name. Appends with another bound, or with none, get
-    /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing). Other writes of items do not use the index: those of a
-    /// repository with none leave wrong bytes, which a repair corrects. For a collection that has buckets, call
-    /// [`migrate_page_size_from`](BucketRepository::migrate_page_size_from).
-    /// [`migrate_from_flat`](BucketRepository::migrate_from_flat) refuses a bound.
-    pub fn max_bucket_bytes(mut self, bytes: u32) -> Self {
-        self.max_bucket_bytes = Some(bytes);
-        self
-    }
-
     /// Gives each window of time buckets of its own: a bucket ends when it is full, or when its window ends.
     ///
     /// ```no_run
@@ -287,7 +232,6 @@ impl<K: Key, T> BucketRepositoryBuilder<K, T> {
     /// - There are windows and no time field, or their length is not one of [`Window::every`].
     /// - The expiry is below a second or above `i32::MAX` seconds.
     /// - The page size is 0 or above `i32::MAX`.
-    /// - The bytes of a bucket are 0, or exceed 16 MiB together with 9 for each item of a page, and 16 KiB.
     /// - The write concern of the collection is `w: 0`, under which no append is confirmed.
     pub fn build(self) -> Result<BucketRepository<K, T>> {
         let key = required(self.key, "key_field").and_then(FieldName::new)?;
@@ -300,25 +244,19 @@ impl<K: Key, T> BucketRepositoryBuilder<K, T> {
             .window
             .map(|window| Windows::new(window, self.window_field, time.as_ref()));
         let windows = windows.transpose()?;
-        let bytes = self
-            .max_bucket_bytes
-            .map(|most| ByteBound::new(most, self.bytes, self.page_size));
-        let bytes = bytes.transpose()?;
         let settings = Settings {
             namespace: self.collection.namespace(),
-            open_index: settings::open_index(&key, &count, self.page_size, bytes.as_ref(), windows.as_ref()),
+            open_index: settings::open_index(&key, &count, self.page_size, windows.as_ref()),
             key,
             key_type: K::BSON_TYPES[0],
             items: required(self.items, "items_field").and_then(FieldName::new)?,
             count,
-            bytes,
             figures: figures.build(time.as_ref())?,
             windows,
             expire_after,
             time,
             item_id: self.item_id.map(FieldName::in_array).transpose()?,
             page_size: self.page_size,
-            id_policy: self.id_policy,
             retry: self.retry,
             max_time: self.max_time,
         };
@@ -338,12 +276,6 @@ impl<K: Key, T> BucketRepositoryBuilder<K, T> {
         if window.is_some_and(|window| own.contains(&window) || figures == Some(window)) {
             return Err(configuration(
                 "the field of the windows has the name of another field: call window_field(..) with another name",
-            ));
-        }
-        let bytes = settings.bytes.as_ref().map(|bytes| &bytes.field);
-        if bytes.is_some_and(|bytes| own.contains(&bytes) || figures == Some(bytes) || window == Some(bytes)) {
-            return Err(configuration(
-                "the field of the bytes has the name of another field: call bytes_field(..) with another name",
             ));
         }
         check_bound("page size", settings.page_size)?;

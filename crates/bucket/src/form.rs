@@ -6,7 +6,6 @@
 //!
 //! They are API: collections outlive programs. The golden documents in `tests/bucket/manual.rs` fix them.
 
-pub(crate) mod bytes;
 pub(crate) mod chain;
 pub(crate) mod document;
 pub(crate) mod figures;

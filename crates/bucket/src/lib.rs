@@ -55,8 +55,7 @@
 //! - Measurements that are only appended and aggregated, without unique indexes and transactions: use a time series
 //!   collection, which buckets them itself.
 //! - Items that are often removed one by one, or found by several of their own fields: keep one document for each item.
-//! - Items so large that a page of them comes near 16 MiB: use smaller pages, or [bound the bytes of a
-//!   page](BucketRepositoryBuilder::max_bucket_bytes).
+//! - Items so large that a page of them comes near 16 MiB: use smaller pages.
 //!
 //! # Guarantees
 //!
@@ -67,12 +66,9 @@
 // proof: bucket::concurrency::one_key_in_one_second, bucket::errors::a_connection_that_stays_broken_leaves_the_outcome_unknown
 //! - A bucket never exceeds the page size, and its count is the number of its items.
 // proof: bucket::concurrency::one_key_spread_over_seconds
-//! - With a [bound of bytes](BucketRepositoryBuilder::max_bucket_bytes), appends and removals leave no bucket that exceeds it,
-//!   but those with one item. Its bytes are those of its items, or the bound if it was closed with fewer.
-// proof: bucket::bytes_upkeep::concurrent_writers_never_exceed_the_bound, bucket::bytes_model::random_calls
 //! - A key never has more than one bucket that is not full. A unique index guarantees it. Every append names the index
 //!   in a hint, so that nothing is written where it is missing.
-// proof: bucket::concurrency::writers_of_all_kinds_by_item_time, bucket::setup::without_the_index_an_append_is_refused_and_has_no_effect
+// proof: bucket::concurrency::writers_of_all_kinds, bucket::setup::without_the_index_an_append_is_refused_and_has_no_effect
 //! - With [windows](BucketRepositoryBuilder::window) this holds for each window of a key: at most one open bucket, whose
 //!   items are all of the window.
 // proof: bucket::windows_upkeep::concurrent_writers_open_one_bucket_a_window
@@ -80,9 +76,7 @@
 // proof: bucket::key_isolation::random_hostile_strings, bucket::key_isolation::chosen_hostile_strings
 //! - A second has room for 1,000,000 buckets of a key. Where a second has several, a suffix distinguishes them, in
 //!   order: `123_1698335223`, `123_1698335223_000001`, and so on. After the suffix 999999, an append that would open
-//!   another bucket returns [`InvalidTime`](mongo_patterns_core::ErrorKind::InvalidTime), and stores nothing. With
-//!   [`IdPolicy::Monotonic`] this applies to the second of the newest bucket: after an item with a time in the far
-//!   future, all later buckets are in its second until then.
+//!   another bucket returns [`InvalidTime`](mongo_patterns_core::ErrorKind::InvalidTime), and stores nothing.
 // proof: bucket::append::one_second_has_room_for_any_number_of_buckets, bucket::append_many::a_second_without_free_suffixes_is_an_error
 //! - With an [item id field](BucketRepositoryBuilder::item_id_field) every item is stored once, however often it is
 //!   appended: alone, in a batch, or by concurrent writers.
@@ -97,9 +91,8 @@
 //! |---|---|---|
 //! | [`append`](BucketRepository::append) | 1 | 1 at most, at any length of the history |
 //! | ... that meets another append at a full bucket | 2, rarely more | 1 at most, each |
-//! | ... that has no room in the open bucket by its [bytes](BucketRepositoryBuilder::max_bucket_bytes) | 3, or 4 with item ids | 1 at most, each |
 //! | ... that waits in a [lane](#lanes) | those of one `append_many` for all that wait | 1 at most |
-//! | ... that opens a bucket in a session, or with [`IdPolicy::Monotonic`] | 3 | 2 at most |
+//! | ... that opens a bucket in a session | 3 | 2 at most |
 //! | ... of an item whose id is stored | 2 or 3 | 1, each |
 //! | [`append_many`](BucketRepository::append_many) | 2 for up to 1000 buckets, 1 if the items fit into one | 1 at most |
 //! | ... with windows | 2, and 2 more for each later window with an open bucket | 1 at most, each |
@@ -113,11 +106,10 @@
 //! | ... the same with [windows](BucketRepositoryBuilder::window) | none more | those of the windows that the range overlaps |
 //! | ... [`skip`](action::Items::skip) | 1 more for up to 4000 pages | the skipped pages |
 //! | [`item`](BucketRepository::item), [`replace_item`](BucketRepository::replace_item), [`update_item`](BucketRepository::update_item) | 1 | 1 |
-//! | ... `update_item` of a field with [figures](BucketRepositoryBuilder::sum), or with a bound of bytes | 2 | 1, each |
+//! | ... `update_item` of a field with [figures](BucketRepositoryBuilder::sum) | 2 | 1, each |
 //! | [`remove_item`](BucketRepository::remove_item) | 2 in the open bucket, else about 6 | the item's page, else all from there to the last |
 //! | [`counts`](BucketRepository::counts) | 1 | all of the key |
 //! | [`find_items`](BucketRepository::find_items) | 1 for a reply of 16 MiB | with an index on the filter's fields, those with such items |
-//! | [`create_view`](BucketRepository::create_view) | 2, or 3 if it exists | |
 //! | [`totals`](BucketRepository::totals) | 1 | all of the key, or of the windows that its range overlaps |
 //! | [`count_pages`](BucketRepository::count_pages) | 1 | none, and one index entry a page |
 //! | [`keys`](BucketRepository::keys) | 1 for up to 1000 keys, or 1 a key with hundreds of pages | none, and about 16 index entries a key at most |
@@ -151,8 +143,8 @@
 //!
 //! One beside `_id`: unique, on the key field, over the buckets that are not full. It has at most one entry for each
 //! key. [`indexes`](BucketRepository::indexes) returns its definition. Its name contains the page size, and each page
-//! size has its own. With a [bound of bytes](BucketRepositoryBuilder::max_bucket_bytes) its name contains the bound too. With [windows](BucketRepositoryBuilder::window) it is on the key field and the start of the window, its
-//! name contains their length, and it has at most one entry for each window of a key.
+//! size has its own. With [windows](BucketRepositoryBuilder::window) it is on the key field and the start of
+//! the window, its name contains their length, and it has at most one entry for each window of a key.
 //!
 //! With an [item id field](BucketRepositoryBuilder::item_id_field) a second one: unique, on the key field and the ids
 //! of the items, with an entry for each item. With an [expiry](BucketRepositoryBuilder::expire_after) a TTL index on the
@@ -176,8 +168,7 @@
 //!
 //! **Items of all keys.** `trades.find_items(doc! { "ticker": "MDB", "date": { "$gte": start } }).stream()` filters by the
 //! fields of the items. Its [`explain`](action::FindItems::explain) returns the index that the filter needs.
-//! [`items_pipeline`](BucketRepository::items_pipeline) has the stages for an aggregation of yours, and
-//! [`create_view`](BucketRepository::create_view) makes a view of them.
+//! [`items_pipeline`](BucketRepository::items_pipeline) has the stages for an aggregation or a view of yours.
 //!
 //! **Items with any field names.** Items are stored as they are, whatever the names of their fields. But the driver's
 //! `Document` takes a field such as `$date` or `$oid` for extended JSON when it is read: `{ "$date": 5 }` is stored,
@@ -278,17 +269,13 @@
 //! items are older than that, by a TTL index. [`remove_before`](BucketRepository::remove_before) and
 //! [`remove_all_before`](BucketRepository::remove_all_before) remove old buckets now, and need no figures.
 //!
-//! **Late items.** By default an item that opens a bucket opens it at its own time, as in the manual, possibly before
-//! other pages. With [`IdPolicy::Monotonic`] pages stay in the order in which they were opened.
+//! **Late items.** An item that opens a bucket opens it at its own time, as in the manual, possibly before other pages.
 //!
 //! **A collection that no other program can damage.** Pass [`validators`](BucketRepository::validators) to the server.
 
 pub mod action;
 mod builder;
 mod form;
-#[cfg(feature = "__fuzzing")]
-#[doc(hidden)]
-pub mod fuzzing;
 mod migrate;
 mod prelude;
 mod query;
@@ -310,5 +297,4 @@ pub use results::{
     AppendProgress, Appended, AppendedMany, Counts, DeletedKey, FoundItem, ItemPage, ItemsPlan, Migrated, PageSlice,
     RebuiltFigures, RemovedBuckets, Totals,
 };
-pub use settings::IdPolicy;
 pub use settings::window::{TimeUnit, Window};

@@ -19,7 +19,6 @@
 pub(crate) mod across;
 pub(crate) mod append;
 pub(crate) mod buckets;
-pub(crate) mod bytes;
 pub(crate) mod chunk;
 pub(crate) mod compare;
 pub(crate) mod expiry;

@@ -4,10 +4,9 @@
 //!
 //! ## Why does the name of the index contain its definition?
 //!
-//! Every write names the index in its hint. With the field names, the page size, the bytes and the windows in the name, a
+//! Every write names the index in its hint. With the field names, the page size and the windows in the name, a
 //! write with one of these settings cannot be served by the index of another.
 
-pub(crate) mod bytes;
 pub(crate) mod figures;
 pub(crate) mod window;
 
@@ -19,31 +18,8 @@ use mongo_patterns_core::{FieldName, RetryPolicy};
 use mongodb::bson::{Document, RawDocumentBuf, doc};
 use mongodb::{Collection, Namespace};
 
-use self::bytes::{BYTES, ByteBound};
 use self::figures::Figures;
 use self::window::Windows;
-
-/// The policy that decides which second a new bucket has in its `_id`, and so its position among the buckets of its
-/// key.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum IdPolicy {
-    /// The second of the item that opens the bucket, as in MongoDB's manual. An open needs no further round trip. A
-    /// late item that opens a bucket opens it among older ones.
-    #[default]
-    ItemTime,
-    /// The same second, but never before a bucket of the key that existed when the append was called. So pages are in
-    /// the order in which they were opened, and a late item goes to the end. Two buckets that different writers open at
-    /// the same moment can be in either order. An open needs two more round trips: an update that finds no open bucket,
-    /// and a read of the newest one.
-    ///
-    /// While items are not later than the newest bucket, new buckets get suffixes of its second. After 1,000,000
-    /// buckets of one second, an append that would open another one returns
-    /// [`InvalidTime`](mongo_patterns_core::ErrorKind::InvalidTime).
-    ///
-    /// With [windows](crate::BucketRepositoryBuilder::window) this applies to the buckets of each window.
-    Monotonic,
-}
 
 /// The setting of the type of the keys in the catalog.
 pub(crate) const KEY_TYPE: &str = "key_type";
@@ -62,8 +38,6 @@ pub(crate) struct Settings {
     pub(crate) time: Option<FieldName>,
     /// The field of an item that identifies it among the items of its key.
     pub(crate) item_id: Option<FieldName>,
-    /// The bound of the bytes of a bucket, if there is one.
-    pub(crate) bytes: Option<ByteBound>,
     /// The figures of a bucket, if it has any.
     pub(crate) figures: Option<Figures>,
     /// The windows of time that have buckets of their own, if there are any.
@@ -71,7 +45,6 @@ pub(crate) struct Settings {
     /// The seconds after which the server removes a bucket, from the time of its last item.
     pub(crate) expire_after: Option<u32>,
     pub(crate) page_size: u32,
-    pub(crate) id_policy: IdPolicy,
     pub(crate) retry: RetryPolicy,
     /// The bound of the time of each command of a read.
     pub(crate) max_time: Option<Duration>,
@@ -80,17 +53,8 @@ pub(crate) struct Settings {
 }
 
 /// Returns the name of the index on the open buckets.
-pub(crate) fn open_index(
-    key: &FieldName,
-    count: &FieldName,
-    page_size: u32,
-    bytes: Option<&ByteBound>,
-    windows: Option<&Windows>,
-) -> String {
-    let mut name = format!("{key}_1_{count}_lt_{page_size}");
-    if let Some(ByteBound { field, most }) = bytes {
-        name = format!("{name}_{field}_lt_{most}");
-    }
+pub(crate) fn open_index(key: &FieldName, count: &FieldName, page_size: u32, windows: Option<&Windows>) -> String {
+    let name = format!("{key}_1_{count}_lt_{page_size}");
     match windows {
         None => name,
         Some(Windows { field, seconds }) => format!("{name}_{field}_{seconds}s"),
@@ -103,23 +67,17 @@ impl Settings {
         i32::try_from(self.page_size).unwrap_or(i32::MAX)
     }
 
-    /// Returns whether buckets can be full with fewer items than a page, or stay open beside newer ones.
-    pub(crate) fn has_short_pages(&self) -> bool {
-        self.windows.is_some() || self.bytes.is_some()
-    }
-
     /// Returns the fields of the index on the open buckets.
     pub(crate) fn open_fields(&self) -> Vec<&str> {
         let window = self.windows.iter().map(|windows| windows.field.as_str());
         [self.key.as_str()].into_iter().chain(window).collect()
     }
 
-    /// Returns the index that writes with this page size and bound of bytes need.
-    pub(crate) fn open_index_for(&self, page_size: u32, bytes: Option<&ByteBound>) -> PlannedIndex {
-        let name = open_index(&self.key, &self.count, page_size, bytes, self.windows.as_ref());
+    /// Returns the index that writes with this page size need.
+    pub(crate) fn open_index_for(&self, page_size: u32) -> PlannedIndex {
+        let name = open_index(&self.key, &self.count, page_size, self.windows.as_ref());
         let fields = self.open_fields().into_iter();
-        let mut open = doc! { self.count.as_str(): { "$lt": i32::try_from(page_size).unwrap_or(i32::MAX) } };
-        open.extend(bytes.map(|bytes| (bytes.field.to_string(), bytes.below().into())));
+        let open = doc! { self.count.as_str(): { "$lt": i32::try_from(page_size).unwrap_or(i32::MAX) } };
         PlannedIndex::new(name, fields.map(|field| (field.to_owned(), 1.into())).collect())
             .unique()
             .partial(open)
@@ -140,8 +98,6 @@ impl Settings {
     pub(crate) fn own_fields<'a>(&'a self, buckets: &'a Collection<RawDocumentBuf>) -> OwnFields<'a> {
         let numbers = ["int", "long", "double", "decimal"];
         let mut fields = vec![OwnField::of_types("count", self.count.as_str(), &numbers)];
-        let bytes = self.bytes.iter();
-        fields.extend(bytes.map(|bytes| OwnField::of_types(BYTES, bytes.field.as_str(), &numbers)));
         let figures = self.figures.iter();
         fields.extend(figures.map(|figures| OwnField::of_types(FIGURES, figures.field.as_str(), &["object"])));
         let windows = self.windows.iter();
@@ -154,7 +110,7 @@ impl Settings {
 
     /// Returns the indexes of a collection with these settings.
     pub(crate) fn indexes(&self) -> Vec<PlannedIndex> {
-        let mut indexes = vec![self.open_index_for(self.page_size, self.bytes.as_ref())];
+        let mut indexes = vec![self.open_index_for(self.page_size)];
         if let (Some(name), Some(path)) = (self.item_index(), self.item_id_path()) {
             indexes.push(PlannedIndex::new(name, doc! { self.key.as_str(): 1, path: 1 }).unique());
         }
@@ -182,12 +138,11 @@ impl Settings {
             ("items", self.items.as_str()),
             ("count", self.count.as_str()),
         ];
-        fields.extend(self.bytes.iter().map(|bytes| (BYTES, bytes.field.as_str())));
         fields.extend(self.windows.iter().map(|windows| ("window", windows.field.as_str())));
         fields
     }
 
-    /// Returns the start of the names of the indexes on open buckets, whatever the page size, the bytes and the windows are.
+    /// Returns the start of the names of the indexes on open buckets, whatever the page size and the windows are.
     pub(crate) fn index_family(&self) -> String {
         format!("{}_1_{}_lt_", self.key, self.count)
     }
@@ -207,9 +162,6 @@ impl Settings {
         if let Some(figures) = &self.figures {
             settings.insert(FIGURES, figures.stored_form());
         }
-        if let Some(bytes) = &self.bytes {
-            settings.insert(BYTES, bytes.stored_form());
-        }
         if let Some(seconds) = self.expire_after {
             settings.insert("expire_after_seconds", i64::from(seconds));
         }
@@ -219,19 +171,15 @@ impl Settings {
         settings
     }
 
-    /// Returns the same settings with another page size and bound of bytes.
-    pub(crate) fn stored_form_of_size(&self, page_size: u32, bytes: Option<&ByteBound>) -> Document {
+    /// Returns the same settings with another page size.
+    pub(crate) fn stored_form_of_size(&self, page_size: u32) -> Document {
         let mut settings = self.stored_form();
         settings.insert("page_size", i32::try_from(page_size).unwrap_or(i32::MAX));
-        match bytes {
-            Some(bytes) => drop(settings.insert(BYTES, bytes.stored_form())),
-            None => drop(settings.remove(BYTES)),
-        }
         settings
     }
 }
 
-#[cfg(any(test, feature = "__fuzzing"))]
+#[cfg(any(test, fuzzing))]
 impl Settings {
     /// Returns the settings of the manual's example.
     pub(crate) fn example() -> Self {
@@ -244,21 +192,19 @@ impl Settings {
             count: field("count"),
             time: Some(field("date")),
             item_id: None,
-            bytes: None,
             figures: None,
             windows: None,
             expire_after: None,
             page_size: 10,
-            id_policy: IdPolicy::ItemTime,
             retry: RetryPolicy::default(),
             max_time: None,
-            open_index: open_index(&field("customerId"), &field("count"), 10, None, None),
+            open_index: open_index(&field("customerId"), &field("count"), 10, None),
         }
     }
 }
 
 /// Returns the settings of the manual's example, with sums and extremes of some fields, and counts of others.
-#[cfg(any(test, feature = "__fuzzing"))]
+#[cfg(any(test, fuzzing))]
 pub(crate) fn with_figures(numbers: &[&str], labels: &[&str], times: bool) -> Settings {
     use self::figures::{GivenFigures, Kind};
     let mut given = GivenFigures {
@@ -279,23 +225,13 @@ pub(crate) fn with_figures(numbers: &[&str], labels: &[&str], times: bool) -> Se
     }
 }
 
-/// Returns the settings of the manual's example, with a bound of bytes.
-#[cfg(any(test, feature = "__fuzzing"))]
-pub(crate) fn with_bytes(most: u32) -> Settings {
-    let mut settings = Settings::example();
-    let bytes = ByteBound::new(most, "bytes".to_owned(), settings.page_size).expect("valid settings");
-    settings.open_index = open_index(&settings.key, &settings.count, 10, Some(&bytes), None);
-    settings.bytes = Some(bytes);
-    settings
-}
-
 /// Returns the settings of the manual's example, with windows of an hour.
-#[cfg(any(test, feature = "__fuzzing"))]
+#[cfg(any(test, fuzzing))]
 pub(crate) fn with_windows() -> Settings {
     let mut settings = Settings::example();
     let windows = Windows::new(self::window::Window::Hour, "window".to_owned(), settings.time.as_ref());
     let windows = windows.expect("valid settings");
-    settings.open_index = open_index(&settings.key, &settings.count, 10, None, Some(&windows));
+    settings.open_index = open_index(&settings.key, &settings.count, 10, Some(&windows));
     settings.windows = Some(windows);
     settings
 }
@@ -328,21 +264,6 @@ mod tests {
             .expiring(3600);
         assert_eq!(settings.indexes().last(), Some(&expiry));
         assert_eq!(Settings::example().stored_form().get("expire_after_seconds"), None);
-    }
-
-    #[test]
-    fn the_index_of_bounded_buckets_has_those_with_room() {
-        let settings = with_bytes(5000);
-        let open = PlannedIndex::new("customerId_1_count_lt_10_bytes_lt_5000", doc! { "customerId": 1 }).unique();
-        let filter = doc! { "count": { "$lt": 10 }, "bytes": { "$lt": 5000 } };
-        assert_eq!(settings.indexes(), [open.partial(filter)]);
-        assert_eq!(settings.open_index, "customerId_1_count_lt_10_bytes_lt_5000");
-        let stored = doc! { "field": "bytes", "most": 5000 };
-        assert_eq!(settings.stored_form().get_document("bytes").unwrap(), &stored);
-        assert_eq!(
-            settings.stored_form_of_size(10, None),
-            Settings::example().stored_form()
-        );
     }
 
     #[test]

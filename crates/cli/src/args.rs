@@ -132,7 +132,7 @@ pub(crate) enum BucketVerb {
     Repair(DryRun),
     #[command(flatten)]
     Setup(Setup),
-    /// Migrates a live collection to the page size of --page-size, or the bound of --max-bucket-bytes
+    /// Migrates a live collection to the page size of --page-size
     Resize {
         /// The old page size. [default: that of the catalog]
         #[arg(long, value_name = "ITEMS")]
@@ -142,11 +142,6 @@ pub(crate) enum BucketVerb {
         rate: Option<u64>,
         #[command(flatten)]
         dry_run: DryRun,
-    },
-    /// Creates a view with one document for each item
-    View {
-        /// The name of the view
-        name: String,
     },
     /// Computes the sums, extremes and counts of --sum, --min, --max, --count-by and --first-and-last in all buckets
     Figures,

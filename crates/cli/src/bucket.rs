@@ -80,28 +80,18 @@ impl<K: Key> Work<'_, K> {
             BucketVerb::Repair(options) => self.repair(*options).await,
             BucketVerb::Setup(setup) => indexes::set_up(self.context, &self.buckets, setup).await,
             BucketVerb::Resize { from, rate, dry_run } => self.resize(*from, *rate, dry_run.mode()).await,
-            BucketVerb::View { name } => self.view(name).await,
             BucketVerb::Figures => self.rebuild_figures().await,
             BucketVerb::Analyze(_) => unreachable!("analyze does not depend on the type of the keys"),
         }
-    }
-
-    async fn view(&self, name: &str) -> Outcome {
-        self.buckets.create_view(name).await?;
-        let summary = Summary::of(&self.buckets, "view").row("view", name);
-        self.context.output.summary(&summary, Exit::Success)?;
-        Ok(Exit::Success)
     }
 
     /// Checks that the collections that the command reads exist.
     async fn check_collections(&self, verb: &BucketVerb) -> Result<(), Failure> {
         let buckets = self.buckets.collection().name();
         match verb {
-            BucketVerb::Verify(_)
-            | BucketVerb::Repair(_)
-            | BucketVerb::Resize { .. }
-            | BucketVerb::View { .. }
-            | BucketVerb::Figures => self.context.must_exist(buckets).await,
+            BucketVerb::Verify(_) | BucketVerb::Repair(_) | BucketVerb::Resize { .. } | BucketVerb::Figures => {
+                self.context.must_exist(buckets).await
+            }
             BucketVerb::Plan(options) | BucketVerb::Migrate { options, .. } if options.back => {
                 self.context.must_exist(buckets).await
             }
@@ -138,7 +128,6 @@ fn check(settings: &BucketSettings) -> Result<(), Failure> {
         ("--item-id", &settings.item_id),
         ("--figures", &settings.figures),
         ("--window-field", &settings.window_field),
-        ("--bytes-field", &settings.bytes_field),
     ];
     check_fields(fields)?;
     check_fields([

@@ -143,7 +143,6 @@ impl Managed for BucketSettings {
         let none = Document::new();
         let figures = settings.get_document("figures").unwrap_or(&none);
         let window = settings.get_document("window").unwrap_or(&none);
-        let bytes = settings.get_document("bytes").unwrap_or(&none);
         let names = |name: &str| texts(figures, name).filter(|names| !names.is_empty());
         Self {
             collection: text(id, "collection"),
@@ -163,8 +162,6 @@ impl Managed for BucketSettings {
             window_field: text(window, "field"),
             expire_after_seconds: number(settings, "expire_after_seconds"),
             page_size: number(settings, "page_size"),
-            max_bucket_bytes: number(bytes, "most"),
-            bytes_field: text(bytes, "field"),
             ..Self::default()
         }
     }

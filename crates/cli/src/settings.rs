@@ -138,12 +138,6 @@ pub(crate) struct BucketSettings {
     /// The number of items in a full bucket. [default: 10]
     #[arg(long, global = true, value_name = "ITEMS")]
     pub(crate) page_size: Option<u32>,
-    /// The most bytes of the items of a bucket. [default: none]
-    #[arg(long, global = true, value_name = "BYTES")]
-    pub(crate) max_bucket_bytes: Option<u32>,
-    /// The field of a bucket that holds the bytes of its items. [default: bytes]
-    #[arg(long, global = true, value_name = "FIELD")]
-    pub(crate) bytes_field: Option<String>,
     /// Keeps the _id of each flat document in its item.
     #[arg(long, global = true, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub(crate) keep_ids: Option<bool>,

@@ -31,22 +31,6 @@ async fn a_flat_collection_is_planned_migrated_verified_and_migrated_back() {
 }
 
 #[tokio::test]
-async fn a_view_has_a_document_for_each_item() {
-    testkit::run(async |db| {
-        refused(&bucket(db, &["view", "all_trades"]), "trades");
-        fill(db, 3, 90).await;
-        bucket(db, &["migrate"]).ok();
-        for _ in 0..2 {
-            bucket(db, &["view", "all_trades", "--json"]).ends(0, json!({ "view": "all_trades" }));
-        }
-        assert_eq!(all(db, "all_trades").await.len(), 90);
-        refused(&bucket(db, &["view", "flat"]), "choose another name");
-        assert_eq!(all(db, "flat").await.len(), 90);
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn damage_and_missing_indexes_are_found_and_repaired() {
     testkit::run(async |db| {
         let items = vec![doc! { "n": 1, "date": mongodb::bson::DateTime::from_millis(SECOND * 1000) }; 3];

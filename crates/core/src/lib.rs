@@ -38,9 +38,6 @@ pub mod error;
 pub mod field;
 #[doc(hidden)] // followers of change streams
 pub mod follow;
-#[cfg(feature = "__fuzzing")]
-#[doc(hidden)] // checks that take any bytes
-pub mod fuzzing;
 #[doc(hidden)] // hints that save round trips
 pub mod hints;
 #[doc(hidden)] // inserts of many documents without a transaction

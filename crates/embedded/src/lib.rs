@@ -221,9 +221,6 @@
 pub mod action;
 mod builder;
 mod form;
-#[cfg(feature = "__fuzzing")]
-#[doc(hidden)]
-pub mod fuzzing;
 mod migrate;
 mod prelude;
 mod query;

@@ -33,7 +33,7 @@ impl Settings {
     }
 }
 
-#[cfg(any(test, feature = "__fuzzing"))]
+#[cfg(any(test, fuzzing))]
 impl Settings {
     /// Returns the settings of the manual's example, with at most five addresses.
     pub(crate) fn example() -> Self {

@@ -111,7 +111,7 @@ impl Settings {
     }
 }
 
-#[cfg(any(test, feature = "__fuzzing"))]
+#[cfg(any(test, fuzzing))]
 impl Settings {
     /// The settings of the manual's example.
     pub(crate) fn example() -> Self {

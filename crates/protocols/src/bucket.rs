@@ -4,9 +4,8 @@
 //! the order of the commands, and the reaction to a collision.
 //!
 //! The model has one key. The `_id` of a bucket is a second and a suffix; the seconds are 0 and 1. An item is a number
-//! whose tens are its second. Left out: sessions, `Monotonic` ids, damage by other programs, and the optimizations for
-//! tasks of one process, so that each client is a process of its own. With a bound of bytes, an item with the last digit 3,
-//! 8 or 9 has two bytes, and any other one.
+//! whose tens are its second. Left out: sessions, damage by other programs, and the optimizations for tasks of one
+//! process, so that each client is a process of its own.
 
 pub mod append;
 pub mod delete;
@@ -20,7 +19,6 @@ use stateright::Property;
 use crate::world::{Protocol, Ran, State, World};
 use append::{Append, Ended};
 use delete::Delete;
-use documents::bytes;
 pub use documents::{Buckets, Collision, Form, Page, Rules};
 use remove::Remove;
 
@@ -165,14 +163,6 @@ fn of_all_states() -> Vec<Property<World<Bucket>>> {
                 pages.all(|page| (1..=world.protocol.rules.page_size).contains(&page.items.len()))
             },
         ),
-        Property::always(
-            "a bucket of several items does not exceed the bound",
-            |world, state: &Moment| {
-                let exceeds = |page: &Page| world.protocol.rules.most.is_some_and(|most| bytes(&page.items) > most);
-                let mut pages = state.documents.pages.iter();
-                pages.all(|page| page.items.len() == 1 || !exceeds(page))
-            },
-        ),
         Property::always("a prefix of each batch is stored", |_, state: &Moment| {
             // Only for items that no other call appends.
             let is_exclusive = |item: &u8| {
@@ -201,9 +191,6 @@ fn of_all_states() -> Vec<Property<World<Bucket>>> {
         ),
         Property::sometimes("a second bucket is opened", |_, state: &Moment| {
             state.documents.pages.len() > 2
-        }),
-        Property::sometimes("a bucket is closed", |world, state: &Moment| {
-            world.protocol.rules.most.is_none() || state.documents.pages.iter().any(|page| page.closed)
         }),
         Property::sometimes("two clients open a bucket concurrently", |_, state: &Moment| {
             appends(state).any(|call| call.has_collided(Collision::Open))

@@ -241,9 +241,6 @@ pub mod action;
 mod builder;
 mod follow;
 mod form;
-#[cfg(feature = "__fuzzing")]
-#[doc(hidden)]
-pub mod fuzzing;
 mod migrate;
 mod query;
 mod read;

@@ -197,7 +197,7 @@ fn name(keys: &Document) -> String {
     parts.collect::<Vec<_>>().join("_")
 }
 
-#[cfg(any(test, feature = "__fuzzing"))]
+#[cfg(any(test, fuzzing))]
 impl Settings {
     pub(crate) fn example() -> Self {
         use self::subset::Direction::Descending;

@@ -1,7 +1,6 @@
 //! The damage that other programs can do: `verify` finds it and nothing else, and `repair` corrects what can be known.
 
 mod bucket;
-mod bytes;
 mod history;
 mod intervals;
 mod model;
@@ -28,7 +27,7 @@ type Check = for<'a> fn(&'a TestDatabase) -> LocalBoxFuture<'a, ()>;
 /// Runs a generic check for each pattern, or for these.
 macro_rules! for_each {
     ($check:ident) => {
-        for_each!($check: bucket::Buckets, bytes::Buckets, history::Histories, intervals::Intervals, outlier::Lists,
+        for_each!($check: bucket::Buckets, history::Histories, intervals::Intervals, outlier::Lists,
             reference::Orders, subset::Children)
     };
     ($check:ident: $($model:ty),*) => {{
@@ -52,7 +51,7 @@ async fn each_kind_of_damage_is_repaired_or_left_as_it_is() {
 #[tokio::test]
 #[ignore = "slow: cargo xtask ci"]
 async fn each_kind_of_damage_is_repaired_while_its_documents_are_written() {
-    for_each!(repaired_beside_writers: bucket::Buckets, bytes::Buckets, intervals::Intervals, outlier::Lists,
+    for_each!(repaired_beside_writers: bucket::Buckets, intervals::Intervals, outlier::Lists,
         reference::Orders, subset::Children);
 }
 

@@ -3,7 +3,7 @@
 use futures::TryStreamExt;
 use futures::future::try_join_all;
 use futures::stream::iter;
-use mongo_patterns::bucket::{BucketRepository, BucketRepositoryBuilder, IdPolicy};
+use mongo_patterns::bucket::{BucketRepository, BucketRepositoryBuilder};
 use mongo_patterns::{Error, Repository};
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
@@ -21,7 +21,6 @@ pub(super) struct Histories {
     /// With item ids.
     pub(super) with_ids: Trades,
     pub(super) plain: Trades,
-    monotonic: Trades,
 }
 
 pub(super) fn builder(collection: Collection<Document>) -> BucketRepositoryBuilder<u32, Trade> {
@@ -151,12 +150,6 @@ pub(super) async fn found(trades: &Trades) -> Vec<String> {
     found
 }
 
-fn view(histories: &Histories) -> Collection<Document> {
-    let trades = histories.plain.collection();
-    let database = trades.client().database(&trades.namespace().db);
-    database.collection("all_trades")
-}
-
 impl Model for Histories {
     const PATTERN: &'static str = "bucket";
     const COLLECTIONS: &'static [&'static str] = &["trades"];
@@ -167,10 +160,6 @@ impl Model for Histories {
         Self {
             with_ids: ids.build().unwrap(),
             plain: builder(collection.clone()).build().unwrap(),
-            monotonic: builder(collection.clone())
-                .id_policy(IdPolicy::Monotonic)
-                .build()
-                .unwrap(),
             stored: collection,
         }
     }
@@ -230,8 +219,6 @@ pub(super) fn operations() -> Vec<Call<Histories>> {
         };
         Atomic, APPEND, "of a stored item", |m| m.with_ids.append(&1, &spread(4)).await;
         PrefixOnce, APPEND, "without an item id", |m| m.plain.append(&1, &spread(7)).await;
-        PrefixOnce, APPEND, "without an item id, monotonic, into a new page", |m|
-            m.monotonic.append(&2, &spread(107)).await;
         Prefix, MANY, "onto three pages", |m| m.with_ids.append_many(&1, &trades_of(7..15)).await;
         Prefix, MANY, "some of which are stored", |m|
             m.with_ids.append_many(&1, &trades_of(5..12)).await => stored_before(2);
@@ -245,12 +232,6 @@ pub(super) fn operations() -> Vec<Call<Histories>> {
         Atomic, "BucketRepository::remove_item", "the only item of the open page", |m|
             m.with_ids.remove_item(&1, 6_i64).await;
         Atomic, "BucketRepository::remove_item", "from a full page", |m| m.with_ids.remove_item(&1, 1_i64).await;
-        Steps, "BucketRepository::create_view", "", |m|
-            m.with_ids.create_view("all_trades").await
-            => prepare(|m| view(m).drop().await.unwrap());
-        Steps, "BucketRepository::create_view", "that exists", |m|
-            m.with_ids.create_view("all_trades").await
-            => prepare(|m| m.with_ids.create_view("all_trades").await.unwrap());
         Steps, "BucketRepository::ensure_indexes", "", |m|
             m.with_ids.ensure_indexes().await
             => prepare(|m| m.stored.drop_indexes().await.unwrap());

@@ -11,7 +11,6 @@
 mod archive;
 mod archive_books;
 mod bucket;
-mod bucket_bytes;
 mod bucket_figures;
 mod bucket_migrations;
 mod bucket_windows;
@@ -89,8 +88,6 @@ fn table() -> Table {
     table.add::<bucket::Histories>();
     table.add::<bucket_figures::Figured>();
     table.add::<bucket_windows::Windowed>();
-    table.add::<bucket_bytes::Bounded>();
-    table.add::<bucket_bytes::Unbounded>();
     table.add::<bucket_migrations::Migrations>();
     table.add::<bucket_migrations::Sizes>();
     table.add::<subset::Shop>();

@@ -1,6 +1,5 @@
 //! Buckets of trades.
 
-pub mod bytes;
 pub mod damage;
 pub mod figures;
 pub mod migration;
@@ -10,15 +9,13 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::{Stream, TryStreamExt};
-use mongo_patterns::bucket::{BucketRepository, BucketRepositoryBuilder, IdPolicy};
+use mongo_patterns::bucket::{BucketRepository, BucketRepositoryBuilder};
 use mongo_patterns::{Key, Result};
 use mongo_patterns_testkit::TestDatabase;
 use mongodb::ClientSession;
 use mongodb::bson::Document;
 
 use crate::common::{Trade, spread};
-
-pub const POLICIES: [IdPolicy; 2] = [IdPolicy::ItemTime, IdPolicy::Monotonic];
 
 /// Returns a builder for keys and items of any type, without a time field.
 pub fn untimed<K: Key, T>(db: &TestDatabase) -> BucketRepositoryBuilder<K, T> {

@@ -38,8 +38,8 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     ///
     /// # Cost
     /// One round trip, in which the server examines one document at most. Writers that find the open bucket full at the
-    /// same moment need a second one. An append with [monotonic ids](crate::IdPolicy::Monotonic) or in a session needs
-    /// two more when it opens a bucket. Concurrent appends to one key share commands: see [lanes](crate#lanes).
+    /// same moment need a second one. An append in a session needs two more when it opens a
+    /// bucket. Concurrent appends to one key share commands: see [lanes](crate#lanes).
     ///
     /// With an item id field a repeated item needs two or three. The first write of a repository needs one more, to
     /// check that the index exists. So does a write that met another one at a full bucket, and a write in a session.
@@ -131,12 +131,7 @@ async fn append_alone(
 ) -> Result<Appended> {
     let write = KeyWrite { shared, key };
     let items = &[item];
-    let store = Store {
-        write,
-        span,
-        items,
-        closes: false,
-    };
+    let store = Store { write, span, items };
     Ok(store.run(conn).await?.into())
 }
 

@@ -29,25 +29,17 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     ///   [`already_there`](AppendedMany::already_there).
     ///
     /// # Order
-    /// Consecutive items fill each bucket, and keep their order in it. The [policy](crate::IdPolicy) orders the
-    /// buckets:
-    ///
-    /// - With [`IdPolicy::ItemTime`](crate::IdPolicy::ItemTime), the default, a bucket has the second of its first
-    ///   item. So reads return the items in the order of the slice only if their times ascend. At a page size of 1,
-    ///   forty items with descending times are returned in the reverse order.
-    /// - With [`IdPolicy::Monotonic`](crate::IdPolicy::Monotonic), each new bucket comes after those before it. So
-    ///   reads return the items in the order of the slice, except for those that filled an open bucket among older
-    ///   ones.
-    ///
-    /// Items of concurrent writers can be between them.
+    /// Consecutive items fill each bucket, and keep their order in it. A bucket has the second of its first item. So reads
+    /// return the items in the order of the slice only if their times ascend. At a page size of 1, forty items with
+    /// descending times are returned in the reverse order. Items of concurrent writers can be between them.
     ///
     /// # Cost
     /// One round trip when all items fit into the open bucket, or into one page if no bucket is open. Otherwise two for
     /// up to 1000 buckets, and one more for each further 1000 buckets or 16 MiB. From 100 pages on, one of them is a
     /// read if no bucket is open, and the read comes in addition if one is.
     ///
-    /// Two more where seconds of the items are taken, or another writer opens a bucket concurrently. A read more with
-    /// [monotonic ids](crate::IdPolicy::Monotonic) or in a session. Where items are stored already, two more, and one
+    /// Two more where seconds of the items are taken, or another writer opens a bucket concurrently. A read more in a
+    /// session. Where items are stored already, two more, and one
     /// more for each 1000 items of the rest of the batch.
     ///
     /// # Sessions and transactions

@@ -16,10 +16,8 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     /// [`page`](Items::page) of any size. A range of time, a position and a limit restrict them.
     ///
     /// Items are returned in the order of the pages, and within each page in the order in which they were stored, or in
-    /// the reverse of that. This is the order of the appends only with
-    /// [`IdPolicy::Monotonic`](crate::IdPolicy::Monotonic), or when the times of the items ascend. With
-    /// [`IdPolicy::ItemTime`](crate::IdPolicy::ItemTime), the default, an item with an older time that opens a page
-    /// opens it among the older ones. Items are never sorted by their times.
+    /// the reverse of that. This is the order of the appends only when the times of the items ascend: an item with an older
+    /// time that opens a page opens it among the older ones. Items are never sorted by their times.
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
@@ -63,12 +61,9 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     ///
     /// It returns each item once that is stored after the position, and misses the others:
     ///
-    /// - With [`IdPolicy::ItemTime`](crate::IdPolicy::ItemTime), the default, an item with an older time can open a
-    ///   page before the position, and later items then fill that page. The poller misses all of them.
-    /// - With [`IdPolicy::Monotonic`](crate::IdPolicy::Monotonic), it misses items in two cases only: two writers open
-    ///   pages at the same moment, in the other order than their ids; or the open page is among the older ones, as
-    ///   another policy leaves it.
-    /// - With [windows](crate::BucketRepositoryBuilder::window), with either policy, it misses an item of an earlier window
+    /// - An item with an older time can open a page before the position, and later items then fill that page. The poller
+    ///   misses all of them.
+    /// - With [windows](crate::BucketRepositoryBuilder::window) it misses an item of an earlier window
     ///   than that of the position.
     /// - Where items before the position are [removed](Self::remove_item), the others move, and as many can be missed.
     ///   A [repair](Self::repair), or another [page size](Self::migrate_page_size_from), can move them in either

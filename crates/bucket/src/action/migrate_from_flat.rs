@@ -90,8 +90,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// - [`TargetNotEmpty`]: the collection of the buckets has documents; see
     ///   [`allow_non_empty_target`](MigrateFromFlat::allow_non_empty_target).
     /// - [`Unsupported`]: the keys are UUIDs, and the server is older than MongoDB 8.0, which has an expression for their
-    ///   text; or the repository has a [bound of bytes](crate::BucketRepositoryBuilder::max_bucket_bytes), by which the server
-    ///   cannot cut buckets. Read the documents through the client, and append them with [`append_stream`](Self::append_stream).
+    ///   text.
     /// - Those of [`ensure_indexes`](Self::ensure_indexes).
     ///
     /// With these, the migration is unfinished, and can be run again:

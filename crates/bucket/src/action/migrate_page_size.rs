@@ -31,21 +31,6 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// - To smaller pages: the old index is dropped and the new one created. Then pages are split while writers with
     ///   the new size continue.
     ///
-    /// A repository with a [bound of bytes](crate::BucketRepositoryBuilder::max_bucket_bytes) gives it to a collection that has
-    /// none, also with an equal page size. To change the bound, pass the [old one](MigratePageSize::old_bucket_bytes) too: to a
-    /// larger one is as to larger pages, all else as to smaller ones. A bound cannot be removed, and not be made smaller in one
-    /// call with larger pages.
-    ///
-    /// ```no_run
-    /// # use mongo_patterns::bucket::BucketRepository;
-    /// # async fn f(trades: BucketRepository<u32, i32>) -> mongo_patterns::Result<()> {
-    /// // trades was built with page_size(50) and max_bucket_bytes(8 * 1024 * 1024)
-    /// trades.migrate_page_size_from(50).await?; // from no bound
-    /// trades.migrate_page_size_from(50).old_bucket_bytes(1024 * 1024).await?; // from a bound of 1 MiB
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
     /// If it is interrupted, call it again: it resumes. Other findings of a key are [repaired](Self::repair) when its
     /// pages are rewritten.
     ///
@@ -62,13 +47,12 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// it again: it resumes.
     ///
     /// # Errors
-    /// With nothing changed: [`InvalidArgument`] when the sizes and the bounds are equal, the old ones are invalid, the bound would be removed,
-    /// or one of page size and bound would become smaller and the other larger, and
+    /// With nothing changed: [`InvalidArgument`] when the sizes are equal or the old one is invalid, and
     /// [`Unsupported`] on a standalone server. Before an index is changed: [`IndexMismatch`] when the old index has
     /// another definition, and, to larger pages, [`Corrupt`] when a key cannot be rewritten without a guess, as for
     /// [`repair`](Self::repair). To smaller pages this error comes at the end, when all other keys are rewritten.
     pub fn migrate_page_size_from(&self, old: u32) -> MigratePageSize<'_, K> {
-        MigratePageSize::with_defaults(self.shared(), old, None, PhantomData)
+        MigratePageSize::with_defaults(self.shared(), old, PhantomData)
     }
 }
 
@@ -77,25 +61,18 @@ migration! {
     pub struct MigratePageSize<'a, K> {
         shared: &'a Shared,
         old: u32,
-        old_bytes: Option<u32>,
-        types: PhantomData<fn() -> K>,
+            types: PhantomData<fn() -> K>,
     }
     "migrate_page_size_from" => Migrated where K: Key;
     one by one "keys", of "buckets";
 }
 
 impl<K: Key> MigratePageSize<'_, K> {
-    mongo_patterns_core::setters! {
-        /// Sets the old [bound of bytes](crate::BucketRepositoryBuilder::max_bucket_bytes); none by default.
-        old_bucket_bytes(bytes: u32) => old_bytes = Some(bytes);
-    }
-
     async fn migrate(self, conn: &mut Conn<'_>, reporter: Reporter<'_>) -> Result<Migrated> {
         self.options.check_numbers()?;
         let migration = PageSizeMigration {
             shared: self.shared,
             old: self.old,
-            old_bytes: self.old_bytes,
             concurrency: self.options.concurrency(),
             pace: self.options.pace(),
             reporter,

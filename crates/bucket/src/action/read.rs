@@ -177,7 +177,7 @@ impl<K: Key, T: DeserializeOwned + Send> BucketRepository<K, T> {
                 let missing = count - u32::try_from(items.len()).unwrap_or(u32::MAX);
                 // The newest bucket has at least one item, and those before it have a page each.
                 let mut buckets = (missing - 1).div_ceil(settings.page_size) + 1;
-                if settings.has_short_pages() {
+                if settings.windows.is_some() {
                     // Such a bucket can have one item only.
                     buckets = buckets.saturating_mul(growth).min(missing);
                     growth = growth.saturating_mul(4);

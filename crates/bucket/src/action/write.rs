@@ -208,8 +208,6 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// One round trip, in which the server examines one document. A second one if the item does not exist, or to compute
     /// the [figures](crate::BucketRepositoryBuilder::sum) of its bucket from the changed items. If that one fails, the item
     /// is changed all the same, and [`totals`](Self::totals) take the items of the bucket until the figures are computed.
-    /// With a [bound of bytes](crate::BucketRepositoryBuilder::max_bucket_bytes) the second one counts the bytes of the bucket
-    /// too, for each update. If it fails, the bytes are those before, until a [repair](Self::repair).
     ///
     /// # Cancel safety
     /// All of the operators are applied, or none. Call an idempotent update again; read the item before you call another one

@@ -8,14 +8,12 @@ use mongo_patterns_core::stored::can_be_in;
 use mongodb::bson::RawBson;
 use mongodb::bson::raw::{CString, RawArrayBuf};
 
-use crate::form::bytes::{bytes_of, bytes_of_all};
 use crate::form::document::id_of;
 use crate::form::id::{self, Tail};
 use crate::form::layout::{Page, lay_out};
 use crate::form::window::start;
 use crate::prelude::*;
 use crate::settings::Settings;
-use crate::settings::bytes::ByteBound;
 
 /// Consecutive buckets of one key, oldest first, up to the newest.
 pub(crate) struct Chain<'a> {
@@ -90,10 +88,8 @@ impl<'a> Chain<'a> {
     pub(crate) fn has_open_bucket(&self) -> bool {
         let page_size = i64::from(self.settings.page_size);
         self.documents.iter().any(|document| {
-            let number = |field: &FieldName| document.get(field.as_str()).ok().flatten().and_then(stored_integer);
-            let bound = self.settings.bytes.as_ref();
-            let has_room = |bound: &ByteBound| number(&bound.field).is_some_and(|bytes| bytes < bound.most.into());
-            number(&self.settings.count).is_some_and(|count| count < page_size) && bound.is_none_or(has_room)
+            let count = document.get(self.settings.count.as_str()).ok().flatten();
+            count.and_then(stored_integer).is_some_and(|count| count < page_size)
         })
     }
 
@@ -129,23 +125,8 @@ impl<'a> Chain<'a> {
         let mut windows = HashSet::new();
         items
             .chunk_by(|one, next| one.bucket == next.bucket)
-            .filter(|items| items.len() < page_size && !self.is_full_by_bytes(items))
+            .filter(|items| items.len() < page_size)
             .any(|items| !windows.insert(self.windows[items[0].bucket]))
-    }
-
-    /// Returns whether the bytes of a bucket with these items make it full.
-    fn is_full_by_bytes(&self, items: &[StoredItem<'_>]) -> bool {
-        self.settings.bytes.as_ref().is_some_and(|bound| {
-            let bytes = bytes_of_all(items.iter().map(|item| item.value));
-            bound.is_full(Some(bytes)) || self.is_closed(items[0].bucket)
-        })
-    }
-
-    /// Returns whether the stored bytes of a bucket make it full.
-    fn is_closed(&self, bucket: usize) -> bool {
-        let bytes = |bound: &ByteBound| self.documents[bucket].get(bound.field.as_str()).ok().flatten();
-        let bound = self.settings.bytes.as_ref();
-        bound.is_some_and(|bound| bound.is_full(bytes(bound).and_then(stored_integer)))
     }
 
     fn is_outside(&self, item: &StoredItem<'_>) -> bool {
@@ -194,11 +175,8 @@ impl<'a> Chain<'a> {
                 let second = self.second_of(of_window[item].value);
                 second.filter(|second| self.settings.window_of(second) == window)
             };
-            let length = |first: usize| {
-                let sizes = of_window[first..].iter().map(|item| bytes_of(item.value));
-                self.settings.page_length(sizes)
-            };
-            for page in lay_out(length, &self.tails[first..end], &origins, second)? {
+            let page_size = self.settings.page_size as usize;
+            for page in lay_out(page_size, &self.tails[first..end], &origins, second)? {
                 pages.push(Page {
                     items: page.items.start + offset..page.items.end + offset,
                     continues: page.continues.map(|bucket| bucket + first),
@@ -222,7 +200,6 @@ impl<'a> Chain<'a> {
                 tail: tail.clone(),
                 items: start..end,
                 continues: Some(bucket),
-                is_full: self.is_closed(bucket),
             };
             start = end;
             page
@@ -307,8 +284,7 @@ impl<'a> Chain<'a> {
         let own = ["_id", key.as_str(), items.as_str(), count.as_str()];
         let figures = self.settings.figures.as_ref().map(|figures| figures.field.as_str());
         let window = self.settings.windows.as_ref().map(|windows| windows.field.as_str());
-        let bytes = self.settings.bytes.as_ref().map(|bytes| bytes.field.as_str());
-        let further = [figures, window, bytes];
+        let further = [figures, window];
         let is_own = |name: &str| own.contains(&name) || further.contains(&Some(name));
         document.iter().flatten().any(|(name, _)| !is_own(name.as_str()))
     }
@@ -339,16 +315,6 @@ impl<'a> Chain<'a> {
             (count.as_str(), RawBson::Int32(length)),
             (field.as_str(), RawBson::Array(array)),
         ];
-        let bytes = self.settings.bytes.as_ref().map(|bound| {
-            let closes = page.is_full && items.len() < self.settings.page_size as usize;
-            (
-                bound.field.as_str(),
-                bound.of_bucket(closes, bytes_of_all(values.clone())),
-            )
-        });
-        if let Some((name, bytes)) = bytes {
-            own.insert(3, (name, RawBson::Int32(i32::try_from(bytes).unwrap_or(i32::MAX))));
-        }
         let window = self.settings.windows.as_ref().zip(self.settings.window_of(&page.tail));
         let window = window.map(|(windows, window)| (windows.field.as_str(), start(window)));
         if let Some((name, start)) = window {
@@ -370,9 +336,6 @@ impl<'a> Chain<'a> {
             let is_correct = match name.as_str() {
                 name if name == key.as_str() => self.is_key(value),
                 name if name == count.as_str() => stored_integer(value) == Some(length.into()),
-                name if bytes.is_some_and(|(field, _)| field == name) => {
-                    stored_integer(value) == bytes.map(|(_, bytes)| bytes)
-                }
                 name if window.is_some_and(|(field, _)| field == name) => {
                     value.as_datetime() == window.map(|(_, start)| start)
                 }

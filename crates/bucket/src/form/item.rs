@@ -4,7 +4,6 @@ use mongo_patterns_core::array::{self, Encoded};
 use mongodb::bson::raw::CString;
 use mongodb::bson::{RawBson, cstr};
 
-use crate::form::bytes::bytes_of_all;
 use crate::form::id;
 use crate::form::item_id::ItemId;
 use crate::form::window::start;
@@ -59,11 +58,6 @@ impl Item {
         id::digits(self.second)
     }
 
-    /// Returns its bytes, as a bucket counts them.
-    pub(crate) fn size(&self) -> usize {
-        self.value.bytes()
-    }
-
     /// Returns about how many bytes of memory it takes.
     pub(crate) fn bytes(&self) -> usize {
         self.value.bytes() + size_of::<Self>()
@@ -113,18 +107,15 @@ fn window_of(settings: &Settings, second: i64, in_item: impl FnOnce(&str) -> Opt
 
 /// Refuses items of which a page would exceed the limit of a document.
 pub(crate) fn check_sizes(settings: &Settings, items: &[Item]) -> Result<()> {
-    // A bucket with a bound has several items only if it is below the limit.
-    let in_a_row = settings.bytes.as_ref().map_or(settings.page_size as usize, |_| 1);
-    array::check_sizes(in_a_row, items.iter().map(|item| &item.value))
+    array::check_sizes(settings.page_size as usize, items.iter().map(|item| &item.value))
 }
 
-/// Returns a bucket with these items, with its fields in the manual's order. With a bound of bytes, `closed` makes it full.
+/// Returns a bucket with these items, with its fields in the manual's order.
 pub(crate) fn bucket(
     settings: &Settings,
     key: &EncodedKey,
     tail: &str,
     items: &[&Item],
-    closed: bool,
 ) -> mongodb::error::Result<RawDocumentBuf> {
     let name = |name: &str| CString::try_from(name);
     let mut document = RawDocumentBuf::new();
@@ -138,10 +129,6 @@ pub(crate) fn bucket(
         name(settings.count.as_str())?,
         i32::try_from(items.len()).unwrap_or(i32::MAX),
     );
-    if let Some(bound) = &settings.bytes {
-        let bytes = bound.of_bucket(closed, bytes_of_all(items.iter().map(|item| item.value.value())));
-        document.append(name(bound.field.as_str())?, i32::try_from(bytes).unwrap_or(i32::MAX));
-    }
     if let Some(figures) = &settings.figures {
         let computed = figures.compute(&items.iter().map(|item| item.value.value()));
         document.append(
@@ -173,7 +160,7 @@ mod tests {
             mongodb::bson::bson!({}),
         ];
         let items = Item::encode_all(&settings, values.iter()).unwrap();
-        let bucket = bucket(&settings, &key, "1698335223", &items.iter().collect::<Vec<_>>(), false).unwrap();
+        let bucket = bucket(&settings, &key, "1698335223", &items.iter().collect::<Vec<_>>()).unwrap();
         let expected =
             mongodb::bson::doc! { "_id": "123_1698335223", "customerId": 123, "count": 7, "history": &values[..] };
         assert_eq!(bucket, RawDocumentBuf::try_from(&expected).unwrap());

@@ -22,13 +22,10 @@ pub(crate) struct Page {
     pub(crate) items: Range<usize>,
     /// The bucket that it continues: it has that bucket's `_id`, where that is possible, and its other fields.
     pub(crate) continues: Option<usize>,
-    /// Whether it is full, because another page follows.
-    pub(crate) is_full: bool,
 }
 
 /// Cuts a sequence of items into pages, all full but the last, whose tails ascend.
 ///
-/// `length` returns how many items the page has that starts with an item.
 /// `old` are the tails of the buckets that contain the items now, normalized and in ascending order. `origins` has the
 /// bucket of each item, in ascending order too; the number of the buckets for an item of none of them. `second` returns
 /// the second of an item that has a time.
@@ -41,7 +38,7 @@ pub(crate) struct Page {
 /// [`InvalidTime`](ErrorKind::InvalidTime) when the suffixes of a second are exhausted, or when there is no bucket, and the
 /// first item has no time.
 pub(crate) fn lay_out(
-    length: impl Fn(usize) -> usize,
+    page_size: usize,
     old: &[String],
     origins: &[usize],
     second: impl Fn(usize) -> Option<String>,
@@ -50,7 +47,7 @@ pub(crate) fn lay_out(
     let mut named = None;
     let mut start = 0;
     while start < origins.len() {
-        let end = start + length(start);
+        let end = origins.len().min(start + page_size);
         let origin = origins[start];
         let continues = (named != Some(origin) && origin < old.len()).then_some(origin);
         named = Some(origin);
@@ -75,7 +72,6 @@ pub(crate) fn lay_out(
             tail,
             items: start..end,
             continues,
-            is_full: end < origins.len(),
         });
         start = end;
     }
@@ -106,11 +102,6 @@ mod tests {
     const B: &str = "1698335300";
     const C: &str = "1698335400";
 
-    /// Returns the lengths of pages of this size.
-    fn of_size(page_size: usize, items: usize) -> impl Fn(usize) -> usize {
-        move |start| page_size.min(items - start)
-    }
-
     /// Lays out buckets with this many items each, whose times are ten seconds apart, from the bucket's second.
     fn laid_out(page_size: usize, buckets: &[(&str, usize)]) -> Vec<(String, Range<usize>, Option<usize>)> {
         let old: Vec<String> = buckets.iter().map(|(tail, _)| (*tail).to_owned()).collect();
@@ -123,10 +114,7 @@ mod tests {
                 seconds.push(format!("{:010}", second + i128::try_from(item).unwrap() * 10));
             }
         }
-        let pages = lay_out(of_size(page_size, origins.len()), &old, &origins, |item| {
-            Some(seconds[item].clone())
-        })
-        .unwrap();
+        let pages = lay_out(page_size, &old, &origins, |item| Some(seconds[item].clone())).unwrap();
         pages
             .into_iter()
             .map(|page| (page.tail, page.items, page.continues))
@@ -186,9 +174,7 @@ mod tests {
         let seconds = |item: usize| Some(format!("{:010}", 1_698_335_500 + item * 10));
         let tails = |page_size: usize, old: &[&str], origins: &[usize]| -> Vec<(String, Option<usize>)> {
             let old: Vec<String> = old.iter().map(|tail| (*tail).to_owned()).collect();
-            let pages = lay_out(of_size(page_size, origins.len()), &old, origins, seconds)
-                .unwrap()
-                .into_iter();
+            let pages = lay_out(page_size, &old, origins, seconds).unwrap().into_iter();
             pages.map(|page| (page.tail, page.continues)).collect()
         };
         assert_eq!(
@@ -196,7 +182,7 @@ mod tests {
             [(A.to_owned(), Some(0)), ("1698335520".to_owned(), None)]
         );
         assert_eq!(tails(2, &[], &[0, 0]), [("1698335500".to_owned(), None)]);
-        let error = lay_out(of_size(2, 1), &[], &[0], |_| None).unwrap_err();
+        let error = lay_out(2, &[], &[0], |_| None).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidTime);
     }
 
@@ -232,14 +218,12 @@ mod tests {
             let counts = &counts[..old.len()];
             let origins: Vec<usize> = counts.iter().enumerate().flat_map(|(bucket, n)| vec![bucket; *n]).collect();
             let second = |item: usize| seconds[item].map(|second| format!("{:010}", 1_698_335_220 + second));
-            let lengths = of_size(page_size, origins.len());
-            let pages = lay_out(lengths, &old, &origins, second).unwrap();
+            let pages = lay_out(page_size, &old, &origins, second).unwrap();
 
             let positions: Vec<usize> = pages.iter().flat_map(|page| page.items.clone()).collect();
             prop_assert_eq!(positions, (0..origins.len()).collect::<Vec<_>>());
             for (number, page) in pages.iter().enumerate() {
                 prop_assert!(page.items.len() == page_size || number + 1 == pages.len() && !page.items.is_empty());
-                prop_assert_eq!(page.is_full, number + 1 < pages.len());
             }
             prop_assert!(pages.is_sorted_by(|a, b| a.tail < b.tail));
             let continued: Vec<usize> = pages.iter().filter_map(|page| page.continues).collect();
@@ -249,8 +233,7 @@ mod tests {
             let old: Vec<String> = pages.iter().map(|page| page.tail.clone()).collect();
             let origins: Vec<usize> =
                 pages.iter().enumerate().flat_map(|(number, page)| vec![number; page.items.len()]).collect();
-            let lengths = of_size(page_size, origins.len());
-            let again = lay_out(lengths, &old, &origins, second).unwrap();
+            let again = lay_out(page_size, &old, &origins, second).unwrap();
             prop_assert!(again.iter().zip(&pages).all(|(a, b)| a.tail == b.tail && a.items == b.items));
             prop_assert_eq!(again.len(), pages.len());
         }

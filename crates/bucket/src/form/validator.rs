@@ -18,10 +18,6 @@ pub(crate) fn validator<K: Key>(settings: &Settings) -> Document {
         properties.insert(figures.field.as_str(), doc! { "bsonType": "object" });
     }
     let mut required = vec!["_id", key, count, items];
-    if let Some(bytes) = &settings.bytes {
-        properties.insert(bytes.field.as_str(), doc! { "bsonType": "number", "minimum": 0 });
-        required.push(bytes.field.as_str());
-    }
     if let Some(windows) = &settings.windows {
         properties.insert(windows.field.as_str(), doc! { "bsonType": "date" });
         required.push(windows.field.as_str());

@@ -15,7 +15,6 @@ use crate::query::chunk::any_document;
 use crate::query::compare::{Keys, other_keys};
 use crate::query::to_buckets::ToBuckets;
 use crate::query::to_flat::ToFlat;
-use crate::settings::Settings;
 
 /// MongoDB's limit of a document, without the fields of a bucket other than its items.
 const MAX_BYTES: i64 = 16 * 1024 * 1024 - 8 * 1024;
@@ -65,16 +64,6 @@ impl Migration<'_> {
             return refuse("the flat collection is the collection of the buckets: pass another one");
         }
         self.options.check_numbers()?;
-        if let Direction::ToBuckets(ToBuckets {
-            settings: Settings { bytes: Some(_), .. },
-            ..
-        }) = &self.direction
-        {
-            return Err(Error::new(
-                ErrorKind::Unsupported,
-                "the server cannot cut buckets by a bound of bytes, nothing was migrated: read the documents through the client, and append them with append_stream()",
-            ));
-        }
         if is_unacknowledged(target) {
             return refuse(
                 "the write concern of the target is w: 0, under which no write is confirmed: use another one",

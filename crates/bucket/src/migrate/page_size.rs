@@ -1,4 +1,4 @@
-//! The migration of buckets to another page size, or another bound of bytes.
+//! The migration of buckets to another page size.
 
 use futures::TryStreamExt;
 use mongo_patterns_core::catalog::Stored;
@@ -14,17 +14,14 @@ use crate::repair::run::repairs;
 use crate::repair::scan::Scan;
 use crate::repository::Shared;
 use crate::results::Migrated;
-use crate::settings::bytes::ByteBound;
 
 /// How many times keys are rewritten while others, whose writes do not name the index, write concurrently.
 const ROUNDS: usize = 3;
 
-/// A migration from another page size, or another bound of bytes.
+/// A migration from another page size.
 pub(crate) struct PageSizeMigration<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) old: u32,
-    /// The old bound of bytes, if there was one.
-    pub(crate) old_bytes: Option<u32>,
     pub(crate) concurrency: usize,
     pub(crate) pace: Pace,
     pub(crate) reporter: Reporter<'a>,
@@ -33,42 +30,21 @@ pub(crate) struct PageSizeMigration<'a> {
 impl PageSizeMigration<'_> {
     pub(crate) async fn run<K: Key>(mut self, conn: &mut Conn<'_>) -> Result<Migrated> {
         let (collection, settings) = self.shared.parts();
-        let refuse = |message: &'static str| Err(Error::new(ErrorKind::InvalidArgument, message));
-        let number = |bound: &ByteBound| u32::try_from(bound.most).unwrap_or(u32::MAX);
-        let bytes = settings.bytes.as_ref().map(number);
-        let is_same = self.old == settings.page_size && self.old_bytes == bytes;
-        if is_same || self.old == 0 || i32::try_from(self.old).is_err() {
-            return refuse(
-                "the old page size is invalid: pass one from 1 to 2,147,483,647 that differs from the repository's, which is the new one, or another bound of bytes",
-            );
+        if self.old == settings.page_size || self.old == 0 || i32::try_from(self.old).is_err() {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                "the old page size is invalid: pass one from 1 to 2,147,483,647 that differs from the repository's, which is the new one",
+            ));
         }
-        if self.old_bytes.is_some() && bytes.is_none() {
-            return refuse(
-                "the repository has no bound of bytes, and that of the collection cannot be removed: set a large one on the builder",
-            );
-        }
-        let [new_bytes, old_bytes] = [bytes, self.old_bytes].map(|bytes| bytes.unwrap_or(u32::MAX));
-        let is_smaller = settings.page_size < self.old || new_bytes < old_bytes;
-        if is_smaller && (settings.page_size > self.old || new_bytes > old_bytes) {
-            return refuse(
-                "the page size would become larger and the bound of bytes smaller, or the reverse: change one of them, and then the other",
-            );
-        }
-        let old_bytes = settings.bytes.as_ref().zip(self.old_bytes);
-        let old_bytes = old_bytes.map(|(bound, old)| ByteBound::new(old, bound.field.to_string(), self.old));
-        let Ok(old_bytes) = old_bytes.transpose() else {
-            return refuse("the old bound of bytes is invalid: pass that of the index");
-        };
         Topology::read(collection, conn).await?.check_transactions()?;
-        let old_index = settings.open_index_for(self.old, old_bytes.as_ref());
+        let old_index = settings.open_index_for(self.old);
         let ensure = self.shared.ensure();
-        let old = settings.stored_form_of_size(self.old, old_bytes.as_ref());
+        let old = settings.stored_form_of_size(self.old);
         if ensure.entry.check_change(conn, &old).await? == Stored::None {
             return Err(ensure.entry.missing());
         }
         let mut migrated = Migrated::default();
-        // A bound where there was none makes buckets smaller: the new index does not have those without bytes.
-        if is_smaller {
+        if settings.page_size < self.old {
             drop_old_index(conn, collection, &old_index).await?;
             // Before the index, so that a service with the new size can create it after an interruption.
             ensure.entry.replace(conn).await?;

@@ -6,7 +6,6 @@ use mongodb::bson::{Bson, Document, doc};
 use crate::form::item_id::ItemId;
 use crate::form::window::start;
 use crate::query::buckets::buckets_of_window;
-use crate::query::bytes::room;
 use crate::query::figures::{count_item, recomputed};
 use crate::settings::Settings;
 
@@ -25,9 +24,6 @@ fn open(settings: &Settings, mut filter: Document, window: Option<i64>) -> Docum
         filter.insert(windows.field.as_str(), start(window));
     }
     filter.insert(settings.count.as_str(), doc! { "$lt": settings.page_size_bson() });
-    if let Some(bytes) = &settings.bytes {
-        filter.insert(bytes.field.as_str(), bytes.below());
-    }
     filter
 }
 
@@ -77,17 +73,7 @@ pub(crate) fn on_insert(settings: &Settings, key: &EncodedKey, id: &str) -> Docu
 }
 
 /// Fills a bucket with as many of the items as it has room for. As an upsert, opens a bucket with a page of them.
-///
-/// With a bound of bytes it closes the bucket if an item does not fit, or, with `closes`, if all do. The items have these
-/// sizes.
-pub(crate) fn fill(
-    settings: &Settings,
-    key: &EncodedKey,
-    id: Option<&str>,
-    items: Vec<Bson>,
-    sizes: &[usize],
-    closes: bool,
-) -> Vec<Document> {
+pub(crate) fn fill(settings: &Settings, key: &EncodedKey, id: Option<&str>, items: Vec<Bson>) -> Vec<Document> {
     let page_size = settings.page_size_bson();
     let count = format!("${}", settings.count);
     let stored = doc! { "$ifNull": [&count, 0] };
@@ -99,28 +85,10 @@ pub(crate) fn fill(
         set.insert("_id", doc! { "$ifNull": ["$_id", { "$literal": id }] });
         set.insert(settings.key.as_str(), doc! { "$literal": key.value() });
     }
-    let (count, field) = (settings.count.as_str(), settings.items.as_str());
-    let filled = if let Some(bound) = &settings.bytes {
-        let mut closed = vec![doc! { "$lt": ["$$taken", { "$min": [&left, offered] }] }];
-        if closes {
-            closed.push(doc! { "$eq": ["$$taken", offered] });
-        }
-        let bytes = doc! { "$ifNull": [format!("${}", bound.field), 0] };
-        set.insert(count, doc! { "$add": [&stored, "$$taken"] });
-        set.insert(
-            bound.field.as_str(),
-            doc! { "$cond": [{ "$or": closed }, bound.most, bytes] },
-        );
-        set.insert(field, array::filled(field, items, "$$taken"));
-        let taken = doc! { "$toInt": { "$min": [left, room(bound, sizes, &stored)] } };
-        let bucket = doc! { "$mergeObjects": ["$$ROOT", set] };
-        doc! { "$replaceWith": { "$let": { "vars": { "taken": taken }, "in": bucket } } }
-    } else {
-        set.insert(count, total);
-        set.insert(field, array::filled(field, items, doc! { "$toInt": left }));
-        doc! { "$set": set }
-    };
-    [filled].into_iter().chain(recomputed(settings)).collect()
+    let items_field = settings.items.as_str();
+    set.insert(settings.count.as_str(), total);
+    set.insert(items_field, array::filled(items_field, items, doc! { "$toInt": left }));
+    [doc! { "$set": set }].into_iter().chain(recomputed(settings)).collect()
 }
 
 #[cfg(test)]
@@ -180,7 +148,7 @@ mod tests {
     #[test]
     fn a_fill_takes_as_many_items_as_fit_and_evaluates_none() {
         let items = vec![Bson::String("$count".into()), Bson::Int32(2)];
-        let stages = fill(&Settings::example(), &key(), None, items.clone(), &[], false);
+        let stages = fill(&Settings::example(), &key(), None, items.clone());
         let stored = doc! { "$ifNull": ["$count", 0] };
         let expected = doc! { "$set": {
             "count": { "$min": [10, { "$add": [&stored, 2] }] },
@@ -190,7 +158,7 @@ mod tests {
             ] },
         } };
         assert_eq!(stages, [expected]);
-        let stages = fill(&Settings::example(), &key(), Some("123_1698335223"), items, &[], false);
+        let stages = fill(&Settings::example(), &key(), Some("123_1698335223"), items);
         let set = stages[0].get_document("$set").unwrap();
         assert_eq!(
             set.keys().collect::<Vec<_>>(),

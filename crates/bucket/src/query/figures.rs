@@ -5,7 +5,6 @@ use mongodb::bson::Decimal128;
 
 use crate::form::figures::{COUNT, COUNTS, FIRST, LAST, MARK, MAX, MIN, SUM};
 use crate::prelude::*;
-use crate::query::bytes;
 use crate::settings::Settings;
 use crate::settings::figures::{Figure, Figures};
 
@@ -51,19 +50,12 @@ pub(crate) fn marked(figures: &Figures, mut update: Document) -> Document {
     update
 }
 
-/// Returns the stage that computes the figures and the bytes of a bucket from its items, after they have changed. None
-/// without both.
+/// Returns the stage that computes the figures of a bucket from its items, after they have changed. None without figures.
 pub(crate) fn recomputed(settings: &Settings) -> Option<Document> {
-    let mut set = Document::new();
-    if let Some(figures) = &settings.figures {
-        let computed = figures_of(figures, &items(settings));
-        // A plain document would be set field by field, also in each element of an array.
-        set.insert(figures.field.as_str(), doc! { "$mergeObjects": [computed] });
-    }
-    if let Some(bound) = &settings.bytes {
-        set.insert(bound.field.as_str(), bytes::recomputed(bound, &items(settings)));
-    }
-    (!set.is_empty()).then(|| doc! { "$set": set })
+    let figures = settings.figures.as_ref()?;
+    let computed = figures_of(figures, &items(settings));
+    // A plain document would be set field by field, also in each element of an array.
+    Some(doc! { "$set": { figures.field.as_str(): { "$mergeObjects": [computed] } } })
 }
 
 /// Matches the buckets whose figures are not those that [`recomputed`] stores.

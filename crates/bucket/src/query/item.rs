@@ -32,7 +32,7 @@ pub(crate) fn only_item(settings: &Settings, field: &FieldName, id: &ItemId) -> 
     doc! { settings.items.as_str(): { "$elemMatch": { field.as_str(): id.to_bson() } } }
 }
 
-/// Projects the count, the bytes and the window of the bucket.
+/// Projects the count and the window of the bucket.
 pub(crate) fn without_items(settings: &Settings) -> Document {
     let mut projection = only_count(settings);
     projection.extend(
@@ -44,11 +44,9 @@ pub(crate) fn without_items(settings: &Settings) -> Document {
     projection
 }
 
-/// Projects the count of the bucket, and its bytes if they are bounded.
+/// Projects the count of the bucket.
 pub(crate) fn only_count(settings: &Settings) -> Document {
-    let mut projection = doc! { settings.count.as_str(): 1 };
-    projection.extend(settings.bytes.iter().map(|bytes| (bytes.field.to_string(), 1.into())));
-    projection
+    doc! { settings.count.as_str(): 1 }
 }
 
 /// Replaces the item with this id, which the filter matches.

@@ -4,7 +4,6 @@ use mongodb::bson::{Bson, Document, doc};
 
 use crate::form::id::LAST_SECOND;
 use crate::form::window::start;
-use crate::query::bytes::sum;
 use crate::query::figures::{are_correct, has_values};
 use crate::settings::Settings;
 
@@ -39,10 +38,6 @@ pub(crate) fn summaries(settings: &Settings, filter: Document) -> Vec<Document> 
         let outside = number(doc! { "$and": [is_date(&date), { "$not": [is_within] }] });
         summary.insert("outside", doc! { "$cond": [is_date(&window), outside, 0] });
         summary.insert("window", window);
-    }
-    if let Some(bound) = &settings.bytes {
-        summary.insert("bytes", field(bound.field.as_str()));
-        summary.insert("sum", if_array(sum(&items.clone().into()).into()));
     }
     if let Some(figures) = &settings.figures {
         let has_values = has_values(figures, "$$this");

@@ -210,12 +210,12 @@ impl<'a, T: DeserializeOwned> ItemReader<'a, T> {
         self.seen.1 += items as u64;
     }
 
-    /// Returns about how many items a page has: a full one, or with windows or a bound of bytes as many as the pages before.
+    /// Returns about how many items a page has: a full one, or with windows as many as the pages before.
     fn items_of_a_page(&self) -> u64 {
         let page_size = u64::from(self.shared.settings.page_size);
         let (pages, items) = self.seen;
         match items.checked_div(pages) {
-            Some(average) if self.shared.settings.has_short_pages() => average.clamp(1, page_size),
+            Some(average) if self.shared.settings.windows.is_some() => average.clamp(1, page_size),
             _ => page_size,
         }
     }

@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::form::bytes::bytes_of_all;
 use crate::form::document::id_of;
 use crate::form::id::{Tail, key_of_id};
 use crate::form::item_id::ItemId;
@@ -95,10 +94,6 @@ pub(crate) struct Summary {
     valueless: u64,
     /// Whether the figures are those of the items.
     has_figures: bool,
-    /// The stored bytes.
-    bytes: Option<i64>,
-    /// The bytes of its items.
-    sum: i64,
     /// The stored start of its window.
     window: Option<DateTime>,
     /// The number of items with a time that is not in the stored window.
@@ -127,8 +122,6 @@ impl Summary {
             timeless: number("timeless").unwrap_or(0),
             valueless: number("valueless").unwrap_or(0),
             has_figures: !matches!(value("figures"), Some(RawBsonRef::Boolean(false))),
-            bytes: value("bytes").and_then(stored_integer),
-            sum: value("sum").and_then(stored_integer).unwrap_or(0),
             window: value("window").and_then(RawBsonRef::as_datetime),
             outside: number("outside").unwrap_or(0),
             item_ids: ids
@@ -167,7 +160,6 @@ impl Summary {
         let is_valueless =
             |item: &RawBsonRef<'_>| !is_null(item) && figures.is_some_and(|figures| !figures.are_of(*item));
         let stored = |figures: &Figures| value(figures.field.as_str());
-        let bytes = settings.bytes.as_ref();
         let windows = settings.windows.as_ref();
         let window = windows.and_then(|windows| value(windows.field.as_str())?.as_datetime());
         let is_outside = |item: &RawBsonRef<'_>| {
@@ -180,8 +172,6 @@ impl Summary {
             timeless: all().filter(is_timeless).count() as u64,
             valueless: all().filter(is_valueless).count() as u64,
             has_figures: figures.is_none_or(|figures| figures.match_items(stored(figures), &all())),
-            bytes: bytes.and_then(|bytes| value(bytes.field.as_str()).and_then(stored_integer)),
-            sum: bytes.map_or(0, |_| bytes_of_all(all())),
             window,
             outside: all().filter(is_outside).count() as u64,
             item_ids: ids.unwrap_or_default(),
@@ -205,8 +195,6 @@ impl Summary {
             timeless: 0,
             valueless: 0,
             has_figures: true,
-            bytes: None,
-            sum: 0,
             window: None,
             outside: 0,
             item_ids: Vec::new(),
@@ -235,12 +223,8 @@ impl Summary {
 /// Returns the findings of the buckets of one key, which are in the order of their [positions](Summary::position).
 pub(crate) fn check(settings: &Settings, summaries: &[Summary]) -> Vec<Finding> {
     let page_size = u64::from(settings.page_size);
-    let bound = settings.bytes.as_ref();
-    // The bytes that the bucket should have.
-    let bytes_of = |summary: &Summary| bound.map(|bound| bound.of_bucket(bound.is_full(summary.bytes), summary.sum));
-    let is_full_by_bytes = |summary: &Summary| bound.is_some_and(|bound| bound.is_full(bytes_of(summary)));
     let has_room = |items: u64| (1..page_size).contains(&items);
-    let is_open = |summary: &Summary| summary.items.is_some_and(has_room) && !is_full_by_bytes(summary);
+    let is_open = |summary: &Summary| summary.items.is_some_and(has_room);
     let window_of = |summary: &Summary| settings.window_of(summary.identity.tail.as_deref()?);
     // The number of open buckets of each window, and the newest of them.
     let mut open_in: HashMap<Option<i64>, (u64, usize)> = HashMap::new();
@@ -266,18 +250,11 @@ pub(crate) fn check(settings: &Settings, summaries: &[Summary]) -> Vec<Finding> 
                     let count = summary.count;
                     problems.push(Problem::Count { count, items });
                 }
-                if summary.bytes != bytes_of(summary) {
-                    let (bytes, sum) = (summary.bytes, summary.sum.unsigned_abs());
-                    problems.push(Problem::Bytes { bytes, sum });
-                }
                 problems.extend((!summary.has_figures).then_some(Problem::Figures));
                 if items == 0 {
                     problems.push(Problem::Empty);
                 } else if items > page_size {
                     problems.push(Problem::TooManyItems { items });
-                } else if items > 1 && bound.is_some_and(|bound| summary.sum > bound.most.into()) {
-                    let bytes = summary.sum.unsigned_abs();
-                    problems.push(Problem::TooManyBytes { bytes });
                 } else if open > 1 && newest == index {
                     problems.push(Problem::SeveralOpen { open });
                 } else if open > 1 && is_open(summary) {

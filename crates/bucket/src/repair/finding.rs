@@ -35,16 +35,6 @@ mongo_patterns_core::problems! {
             /// The number of items.
             items: u64,
         } = "the count is not {items}, the number of items: repair it",
-        /// The [bytes](crate::BucketRepositoryBuilder::max_bucket_bytes) are not those of the items, nor the bound, in a bucket that
-        /// was closed with fewer.
-        ///
-        /// Another program wrote the bucket, or an update of an item was interrupted.
-        Bytes {
-            /// The bytes. `None` when they are missing, or no integer.
-            bytes: Option<i64>,
-            /// The bytes of the items.
-            sum: u64,
-        } = "the bytes are not {sum}, those of the items: repair it",
         /// The [figures](crate::BucketRepositoryBuilder::sum) are not those of the items.
         ///
         /// Another program wrote the bucket, or an update of an item was interrupted. [`totals`](crate::BucketRepository::totals)
@@ -64,11 +54,6 @@ mongo_patterns_core::problems! {
             /// The number of items.
             items: u64,
         } = "there are {items} items, more than a page has: repair it",
-        /// The bucket has several items, and more bytes than the [bound](crate::BucketRepositoryBuilder::max_bucket_bytes).
-        TooManyBytes {
-            /// The bytes of the items.
-            bytes: u64,
-        } = "the items have {bytes} bytes, more than the bound of a bucket: repair it",
         /// The bucket has no items.
         Empty = "there are no items: repair it",
         /// The key has several buckets that are not full, in one window if there are windows, and this one is the newest of

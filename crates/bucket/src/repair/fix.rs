@@ -116,11 +116,8 @@ fn plan(
         };
     }
     let moves_items = fix.findings.iter().any(|finding| {
-        use Problem::{DuplicateItemId, Empty, TooManyBytes, TooManyItems};
-        matches!(
-            finding.problem,
-            Empty | TooManyBytes { .. } | TooManyItems { .. } | DuplicateItemId { .. }
-        )
+        use Problem::{DuplicateItemId, Empty, TooManyItems};
+        matches!(finding.problem, Empty | TooManyItems { .. } | DuplicateItemId { .. })
     });
     let count = items.len() as u64;
     // The tails are those after the repair: a corrected `_id` can move a bucket to another window.

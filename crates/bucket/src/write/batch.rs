@@ -9,7 +9,6 @@ use crate::form::item_id::ItemId;
 use crate::form::new_ids::NewIds;
 use crate::prelude::*;
 use crate::query::buckets::{buckets_between, by_id, ids_between, only_id};
-use crate::settings::IdPolicy;
 use crate::write::key_write::{Collision, KeyWrite};
 use crate::write::store::{Store, Stored};
 
@@ -21,14 +20,6 @@ pub(crate) const BYTES: usize = 16 * 1024 * 1024;
 /// The number of pages from which a batch first reads whether a bucket is open. Without the read, a write may turn out
 /// to open one, and wait for the journal.
 pub(crate) const READ_FROM: usize = 100;
-
-/// Consecutive items of one window that an empty bucket has room for, by their positions in the batch.
-struct Page<'b> {
-    positions: &'b [usize],
-    /// Whether another item of the window follows, which does not fit.
-    closes: bool,
-    is_full: bool,
-}
 
 /// A batch of items of one key, and how much of it is stored.
 pub(crate) struct StoreBatch<'a> {
@@ -96,7 +87,7 @@ impl<'a> StoreBatch<'a> {
             }
             inserts |= self.opened > opened;
             let is_next = self.window() != window;
-            if fills && (!inserts || is_next && self.reads_first(conn)) {
+            if fills && (!inserts || is_next && conn.has_session()) {
                 continue;
             }
             let filled = self.done;
@@ -115,45 +106,30 @@ impl<'a> StoreBatch<'a> {
         Ok(())
     }
 
-    /// Returns whether the ids are read before an insert, which is then of one window: a session must not meet the open
-    /// bucket of another one, and monotonic ids follow the newest bucket of their window.
-    fn reads_first(&self, conn: &Conn<'_>) -> bool {
-        conn.has_session() || self.write.shared.settings.id_policy == IdPolicy::Monotonic
-    }
-
     fn has_more(&self) -> bool {
         self.pages().next().is_some()
     }
 
-    /// Returns the items that are not stored yet, in pages.
-    fn pages(&self) -> impl Iterator<Item = Page<'_>> {
-        let settings = &self.write.shared.settings;
+    /// Returns the items that are not stored yet, in pages of one window each, by their positions in the batch.
+    fn pages(&self) -> impl Iterator<Item = &[usize]> {
+        let page_size = self.write.shared.settings.page_size as usize;
         let mut rest = &self.rest[self.done..];
         std::iter::from_fn(move || {
             let first = &self.items[*rest.first()?];
-            let of_window = |position: &&usize| self.items[**position].window == first.window;
-            let of_window = rest.iter().take_while(of_window);
-            let length = settings.page_length(of_window.map(|position| self.items[*position].size()));
-            let (positions, later) = rest.split_at(length);
+            let of_page = rest.iter().take(page_size);
+            let of_page = of_page.take_while(|position| self.items[**position].window == first.window);
+            let (page, later) = rest.split_at(of_page.count());
             rest = later;
-            let follows = later
-                .first()
-                .is_some_and(|next| self.items[*next].window == first.window);
-            let is_full = length == settings.page_size as usize;
-            let page = Page {
-                positions,
-                closes: follows && !is_full,
-                is_full: follows || is_full,
-            };
-            (!(later.is_empty() && !page.is_full && self.whole_pages)).then_some(page)
+            let waits_for_more = later.is_empty() && page.len() < page_size && self.whole_pages;
+            (!waits_for_more).then_some(page)
         })
     }
 
     /// Returns those of the pages that are inserted together.
-    fn pages_to_insert(&self, of_one_window: bool) -> impl Iterator<Item = Page<'_>> {
+    fn pages_to_insert(&self, of_one_window: bool) -> impl Iterator<Item = &[usize]> {
         let window = self.window();
         self.pages()
-            .take_while(move |page| !of_one_window || self.items[page.positions[0]].window == window)
+            .take_while(move |page| !of_one_window || self.items[page[0]].window == window)
     }
 
     /// Returns the window of the next item, if there are windows.
@@ -176,13 +152,11 @@ impl<'a> StoreBatch<'a> {
         let Some(page) = self.pages().next() else {
             return Ok(true);
         };
-        let closes = page.closes;
-        let page: Vec<&Item> = page.positions.iter().map(|&position| &items[position]).collect();
+        let page: Vec<&Item> = page.iter().map(|&position| &items[position]).collect();
         let store = Store {
             write: self.write,
             span: self.span,
             items: &page,
-            closes,
         };
         match store.run(conn).await? {
             Stored::New { items, opened } => {
@@ -225,7 +199,8 @@ impl<'a> StoreBatch<'a> {
         let mut attempts = settings.retry.start();
         let mut ids = NewIds::default();
         let mut has_read = false;
-        let reads_first = self.reads_first(conn);
+        // A session must not meet the open bucket of another window, so an insert in it is of one.
+        let reads_first = conn.has_session();
         let window = self.window();
         while self.has_more() && (!reads_first || self.window() == window) {
             if !has_read && reads_first {
@@ -268,7 +243,7 @@ impl<'a> StoreBatch<'a> {
         let settings = &shared.settings;
         let mut documents: Vec<RawDocumentBuf> = Vec::new();
         let mut bytes = 0;
-        for Page { positions, closes, .. } in self.pages_to_insert(of_one_window).take(BUCKETS) {
+        for positions in self.pages_to_insert(of_one_window).take(BUCKETS) {
             let page: Vec<&Item> = positions.iter().map(|&position| &self.items[position]).collect();
             bytes += page.iter().map(|item| item.bytes()).sum::<usize>();
             if bytes > BYTES && !documents.is_empty() {
@@ -276,8 +251,8 @@ impl<'a> StoreBatch<'a> {
             }
             let second = &page[0].second();
             ids.free_from(second, shared.suffixes.next(&key.id(second)));
-            let tail = ids.next(settings.id_policy, second)?;
-            documents.push(bucket(settings, key, &tail, &page, closes)?);
+            let tail = ids.next(second)?;
+            documents.push(bucket(settings, key, &tail, &page)?);
         }
         Ok(documents)
     }
@@ -287,16 +262,8 @@ impl<'a> StoreBatch<'a> {
     async fn read_taken(&self, ids: &mut NewIds, of_any_key: bool, conn: &mut Conn<'_>) -> Result<()> {
         let KeyWrite { shared, key } = self.write;
         *ids = NewIds::default();
-        if shared.settings.id_policy == IdPolicy::Monotonic {
-            let of_window = self.write.of_window(self.window());
-            if let Some(newest) = self.write.newest_tail(of_window, conn).await? {
-                self.write.parse(&newest)?;
-                ids.taken(&newest);
-            }
-            return Ok(());
-        }
         let pages = self.pages_to_insert(conn.has_session());
-        let heads: Vec<String> = pages.map(|page| self.items[page.positions[0]].second()).collect();
+        let heads: Vec<String> = pages.map(|page| self.items[page[0]].second()).collect();
         let (Some(first), Some(last)) = (heads.iter().min(), heads.iter().max()) else {
             return Ok(());
         };
@@ -327,10 +294,11 @@ impl<'a> StoreBatch<'a> {
 
     /// Counts the next pages as stored, in buckets with these `_id`s.
     fn done_pages(&mut self, opened: Vec<String>) {
+        let page_size = self.write.shared.settings.page_size as usize;
         let pages = self.pages().take(opened.len());
-        let pages: Vec<(usize, bool)> = pages.map(|page| (page.positions.len(), page.is_full)).collect();
-        let ends_with_full_page = pages.last().is_none_or(|(_, is_full)| *is_full);
-        for (id, (length, _)) in opened.into_iter().zip(pages) {
+        let lengths: Vec<usize> = pages.map(<[usize]>::len).collect();
+        let ends_with_full_page = lengths.last().is_none_or(|length| *length == page_size);
+        for (id, length) in opened.into_iter().zip(lengths) {
             self.count_opened(Some(id));
             self.done += length;
         }

@@ -1,4 +1,4 @@
-//! An update of an item that changes the figures or the bytes of its bucket.
+//! An update of an item that changes the figures of its bucket.
 //!
 //! # Design
 //!
@@ -6,8 +6,7 @@
 //!
 //! An update with operators cannot compute the figures from the changed items. So it marks them as not current, by
 //! their count, and a second command computes them. In between, and if the second command is never sent, reads take the
-//! items of the bucket. Whichever of several writers computes the figures, it computes them from all items. Bytes have no
-//! mark: an append needs a number, and a wrong one lets a bucket be larger or smaller, as an update itself does.
+//! items of the bucket. Whichever of several writers computes the figures, it computes them from all items.
 
 use mongo_patterns_core::Updated;
 use mongodb::bson::RawBson;
@@ -18,34 +17,26 @@ use crate::query::figures::{marked, recomputed};
 use crate::settings::Settings;
 use crate::settings::figures::Figures;
 
-/// An update of a field with figures, or of any field of an item whose bytes are counted.
+/// An update of a field with figures.
 pub(crate) struct FigureUpdate {
     update: Document,
     figures: Vec<Document>,
 }
 
 impl FigureUpdate {
-    /// Returns the update of an item if it changes figures or bytes, and cannot compute them.
+    /// Returns the update of an item if it changes figures, and cannot compute them.
     ///
     /// # Errors
     /// Those of an item with a value of which there can be no figures.
     pub(crate) fn of(settings: &Settings, update: &UpdateModifications) -> Result<Option<Self>> {
-        let UpdateModifications::Document(update) = update else {
+        let (UpdateModifications::Document(update), Some(figures)) = (update, &settings.figures) else {
             return Ok(None);
         };
-        let changed = match &settings.figures {
-            Some(figures) => changes_figures(settings, figures, update)?.then_some(figures),
-            None => None,
-        };
-        if changed.is_none() && settings.bytes.is_none() {
+        if !changes_figures(settings, figures, update)? {
             return Ok(None);
         }
-        let update = update.clone();
         Ok(Some(Self {
-            update: match changed {
-                Some(figures) => marked(figures, update),
-                None => update,
-            },
+            update: marked(figures, update.clone()),
             figures: recomputed(settings).into_iter().collect(),
         }))
     }
@@ -74,7 +65,7 @@ impl FigureUpdate {
         {
             Ok(after) => Ok(Some(Updated::new(after.is_none_or(|after| after != before)))),
             Err(error) if is_in_session => Err(error),
-            // The item is changed. Its figures are marked, and its bytes are those before, until a repair.
+            // The item is changed, and its figures are marked.
             Err(_) => Ok(Some(Updated::new(true))),
         }
     }

@@ -25,10 +25,9 @@ use crate::form::id::Tail;
 use crate::form::item_id::ItemId;
 use crate::prelude::*;
 use crate::query::append::open_bucket_of_any_id;
-use crate::query::buckets::{buckets_of_second, buckets_of_window, by_id, only_id};
+use crate::query::buckets::{buckets_of_second, by_id, only_id};
 use crate::query::item::{buckets_with_items, only_item_ids};
 use crate::repository::Shared;
-use crate::settings::IdPolicy;
 
 /// The number of opens by other writers after which a write checks the `_id` of the open bucket.
 const OPENS_BY_OTHERS: u32 = 3;
@@ -98,39 +97,16 @@ impl KeyWrite<'_> {
 
     /// Returns the suffix after the last one of a second.
     pub(crate) async fn free_suffix(&self, second: &str, conn: &mut Conn<'_>) -> Result<u32> {
-        match self.newest_tail(self.of_second(second), conn).await? {
-            Some(tail) => Ok(self.parse(&tail)?.suffix + 1),
+        let of_second = buckets_of_second(&self.shared.settings, self.key, second);
+        let found = self.find_last(of_second, None, conn).await?;
+        let id = found.as_ref().and_then(|found| found.get_str("_id").ok());
+        match id.and_then(|id| self.key.tail(id)) {
+            Some(tail) => match Tail::parse(tail) {
+                Some(tail) => Ok(tail.suffix + 1),
+                None => Err(foreign_id(Bson::String(self.key.id(tail)))),
+            },
             None => Ok(0),
         }
-    }
-
-    /// Returns the tail of a bucket that does not exist: the second, with a suffix where the second is taken, or where
-    /// the key has a later bucket in the window and the policy is [`IdPolicy::Monotonic`].
-    pub(crate) async fn free_tail(&self, second: &str, window: Option<i64>, conn: &mut Conn<'_>) -> Result<String> {
-        let within = match self.shared.settings.id_policy {
-            IdPolicy::ItemTime => self.of_second(second),
-            IdPolicy::Monotonic => self.of_window(window),
-        };
-        match self.newest_tail(within, conn).await? {
-            Some(newest) if newest.as_str() >= second => self.parse(&newest)?.successor(),
-            _ => Ok(second.to_owned()),
-        }
-    }
-
-    fn of_second(&self, second: &str) -> Document {
-        buckets_of_second(&self.shared.settings, self.key, second)
-    }
-
-    /// Filters the buckets of a window, or of the key without windows.
-    pub(crate) fn of_window(&self, window: Option<i64>) -> Document {
-        buckets_of_window(&self.shared.settings, self.key, window)
-    }
-
-    /// Returns the tail of the newest bucket of a filter.
-    pub(crate) async fn newest_tail(&self, filter: Document, conn: &mut Conn<'_>) -> Result<Option<String>> {
-        let found = self.find_last(filter, None, conn).await?;
-        let id = found.as_ref().and_then(|found| found.get_str("_id").ok());
-        Ok(id.and_then(|id| self.key.tail(id)).map(str::to_owned))
     }
 
     /// Returns the last `_id` that matches, read from the primary: a stale state must not decide where a write goes.
@@ -155,10 +131,6 @@ impl KeyWrite<'_> {
         let hint = Hint::Name(settings.open_index.clone());
         let filter = open_bucket_of_any_id(settings, self.key, window);
         self.find_last(filter, Some(hint), conn).await
-    }
-
-    pub(crate) fn parse<'t>(&self, tail: &'t str) -> Result<Tail<'t>> {
-        Tail::parse(tail).ok_or_else(|| foreign_id(Bson::String(self.key.id(tail))))
     }
 
     /// Checks the `_id` of the open bucket from time to time while other writers open the key's bucket. An open bucket

@@ -24,8 +24,6 @@ struct Found {
     bucket: Bson,
     /// The number of its items, if that is stored.
     count: Option<i64>,
-    /// Whether its bytes make it full.
-    is_closed: bool,
 }
 
 /// The removal of an item.
@@ -43,10 +41,7 @@ impl Removal<'_> {
         let Some(found) = self.find(conn).await? else {
             return Ok(false);
         };
-        let is_open = |count| count < page_size && !found.is_closed;
-        if found
-            .count
-            .is_some_and(|count| is_open(count) || count == 1 && (page_size == 1 || found.is_closed))
+        if found.count.is_some_and(|count| count < page_size || count == 1)
             && self.remove_from_open(&found, conn).await?
         {
             return Ok(true);
@@ -75,12 +70,10 @@ impl Removal<'_> {
         let settings = &self.shared.settings;
         let bucket = self.item.find(self.shared, conn).await?;
         let found = |bucket: RawDocumentBuf| -> Option<Found> {
-            let number = |field: &FieldName| bucket.get(field.as_str()).ok().flatten().and_then(stored_integer);
-            let bound = settings.bytes.as_ref();
+            let count = bucket.get(settings.count.as_str()).ok().flatten();
             Some(Found {
                 bucket: bucket.get("_id").ok()??.try_into().ok()?,
-                count: number(&settings.count),
-                is_closed: bound.is_some_and(|bound| bound.is_full(number(&bound.field))),
+                count: count.and_then(stored_integer),
             })
         };
         Ok(bucket.and_then(found))
@@ -98,13 +91,7 @@ impl Removal<'_> {
             return Ok(deleted.map_err(failed)?.deleted_count > 0);
         }
         let condition = is_open_with_others(settings);
-        let mut filter = in_bucket(settings, item.filter(settings), &found.bucket, condition);
-        filter.extend(
-            settings
-                .bytes
-                .iter()
-                .map(|bytes| (bytes.field.to_string(), bytes.below().into())),
-        );
+        let filter = in_bucket(settings, item.filter(settings), &found.bucket, condition);
         let update = pull(settings, &item.field, &item.id);
         let pulled = conn.update_one(collection, filter, update, None).await;
         Ok(pulled.map_err(failed)?.matched_count > 0)

@@ -7,12 +7,6 @@
 //! The server retries an upsert after a duplicate key by itself only where its filter is equality alone. So the client
 //! retries, with a bound. In a transaction a collision aborts the transaction, and would be met again in the next one.
 //! So the write reads a free `_id` first instead of trying one.
-//!
-//! ## Why is a bucket without room for an item closed?
-//!
-//! The unique index has a bucket until its stored count or bytes make it full. The bytes of a bucket that has no room for an
-//! item can be below the bound. So the write sets them to the bound, by a pipeline that appends the item if another writer
-//! has opened a bucket with room. After a crash the key has no open bucket, as after a full one.
 
 use std::borrow::Cow;
 
@@ -24,10 +18,8 @@ use crate::form::item::Item;
 use crate::form::item_id::ItemId;
 use crate::prelude::*;
 use crate::query::append::{fill, on_insert, open_bucket_without, push};
-use crate::query::bytes::count_bytes;
 use crate::query::item::only_count;
 use crate::results::Appended;
-use crate::settings::IdPolicy;
 use crate::settings::figures::Figures;
 use crate::write::key_write::{Collision, KeyWrite};
 
@@ -58,8 +50,6 @@ pub(crate) struct Store<'a> {
     pub(crate) span: &'a Span,
     /// At most a page of items, of one window. As many are stored as there is room for, from the first.
     pub(crate) items: &'a [&'a Item],
-    /// Whether they close their bucket, because the item after them does not fit.
-    pub(crate) closes: bool,
 }
 
 impl Store<'_> {
@@ -70,14 +60,11 @@ impl Store<'_> {
         if settings.item_id.is_some() {
             Box::pin(self.write.check_item_index()).await?;
         }
-        if conn.has_session() || settings.id_policy == IdPolicy::Monotonic {
+        if conn.has_session() {
             return Box::pin(self.read_then_write(conn)).await;
         }
         let base = self.write.key.id(&self.items[0].second());
-        // The upsert of an item as large as the bound meets no open bucket, which it has to close.
-        let bound = settings.bytes.as_ref();
-        let closes = bound.is_some_and(|bound| bound.is_full(i64::try_from(self.items[0].size()).ok()));
-        let (suffix, attempted) = self.upsert(&base, closes, conn).await?;
+        let (suffix, attempted) = self.upsert(&base, conn).await?;
         match attempted {
             Ok(stored) => {
                 record_attempts(self.span, 1);
@@ -87,21 +74,15 @@ impl Store<'_> {
         }
     }
 
-    /// Sends one upsert, as in the manual, with the suffix that should be free. With `closes` it closes an open bucket that
-    /// has no room, and another upsert follows.
-    async fn upsert(&self, base: &str, mut closes: bool, conn: &mut Conn<'_>) -> Result<(u32, send::Result<Stored>)> {
+    /// Sends one upsert, as in the manual, with the suffix that should be free.
+    async fn upsert(&self, base: &str, conn: &mut Conn<'_>) -> Result<(u32, send::Result<Stored>)> {
         let suffixes = &self.write.shared.suffixes;
         let suffix = suffixes.next(base);
         let id = match suffix {
             0 => Cow::Borrowed(base),
             suffix => Cow::Owned(id::with_suffix(base, suffix)?),
         };
-        let attempted = loop {
-            match self.attempt(Some(&id), closes, conn).await {
-                Ok(Stored::New { items: 0, .. }) => closes = false,
-                attempted => break attempted,
-            }
-        };
+        let attempted = self.attempt(Some(&id), conn).await;
         if suffix > 0 && matches!(attempted, Ok(Stored::New { opened: Some(_), .. })) {
             suffixes.raise(base, suffix + 1);
         }
@@ -120,7 +101,6 @@ impl Store<'_> {
         let suffixes = &shared.suffixes;
         let mut attempts = shared.settings.retry.start();
         let mut opens_by_others = 0_u32;
-        let mut closes = false;
         loop {
             let Some(collision) = self.write.collision(&error) else {
                 return Err(self.write.failed(error));
@@ -145,14 +125,9 @@ impl Store<'_> {
                 }
                 Collision::Item => {}
             }
-            let may_be_full = shared.settings.bytes.is_some() && matches!(collision, Collision::Open);
-            // At first this is no conflict: the open bucket has no room for the item.
-            if closes || !may_be_full {
-                attempts.next(error).await?;
-            }
-            closes |= may_be_full;
+            attempts.next(error).await?;
             let attempted;
-            (suffix, attempted) = self.upsert(base, closes, conn).await?;
+            (suffix, attempted) = self.upsert(base, conn).await?;
             match attempted {
                 Ok(stored) => {
                     record_attempts(self.span, attempts.made());
@@ -163,51 +138,22 @@ impl Store<'_> {
         }
     }
 
-    /// Updates the open bucket. If there is none, reads the newest bucket and then upserts. For writes that must not
-    /// collide, because that would abort the caller's transaction, and for those whose `_id` depends on the newest
-    /// bucket.
+    /// Updates the open bucket. If there is none, reads a free `_id` and then upserts. For writes in a session, which must not
+    /// collide, because that would abort the caller's transaction.
     async fn read_then_write(&self, conn: &mut Conn<'_>) -> Result<Stored> {
-        if conn.has_session() && self.is_stored(conn).await? {
+        if self.is_stored(conn).await? {
             return Ok(Stored::Repeated);
         }
-        let mut attempts = self.write.shared.settings.retry.start();
-        let mut opens_by_others = 0_u32;
-        loop {
-            let attempted = match self.attempt(None, true, conn).await {
-                Ok(Stored::New { items: 0, .. }) => {
-                    if !conn.has_session() && self.is_stored(conn).await? {
-                        return Ok(Stored::Repeated);
-                    }
-                    let second = &self.items[0].second();
-                    let tail = self.write.free_tail(second, self.window(), conn).await?;
-                    let id = self.write.key.id(&tail);
-                    self.attempt(Some(&id), false, conn).await
-                }
-                other => other,
-            };
-            let error = match attempted {
-                // Another writer opened a bucket, which has no room and is closed.
-                Ok(Stored::New { items: 0, .. }) => continue,
-                Ok(stored) => {
-                    record_attempts(self.span, attempts.made());
-                    return Ok(stored);
-                }
-                Err(error) => error,
-            };
-            match self.write.collision(&error) {
-                Some(collision) if !conn.has_session() => {
-                    if self.is_repeated(&collision, conn).await? {
-                        return Ok(Stored::Repeated);
-                    }
-                }
-                _ => return Err(self.write.failed(error)),
-            }
-            opens_by_others += 1;
-            self.write
-                .check_open_bucket(self.window(), opens_by_others, conn)
-                .await?;
-            attempts.next(error).await?;
+        let failed = |error| self.write.failed(error);
+        let mut stored = self.attempt(None, conn).await.map_err(failed)?;
+        if let Stored::New { items: 0, .. } = stored {
+            let second = self.items[0].second();
+            let suffix = self.write.free_suffix(&second, conn).await?;
+            let id = self.write.key.id(&id::with_suffix(&second, suffix)?);
+            stored = self.attempt(Some(&id), conn).await.map_err(failed)?;
         }
+        record_attempts(self.span, 1);
+        Ok(stored)
     }
 
     /// Returns whether the collision is that of an item that is stored already. The filter does not match an open
@@ -234,21 +180,17 @@ impl Store<'_> {
     }
 
     /// Sends one command to the open bucket, or, with an `_id`, to a new one. The hint makes the server refuse it when
-    /// the unique index is missing. With `closes` it closes an open bucket that has no room, and stores no item.
-    async fn attempt(&self, id: Option<&str>, closes: bool, conn: &mut Conn<'_>) -> send::Result<Stored> {
+    /// the unique index is missing.
+    async fn attempt(&self, id: Option<&str>, conn: &mut Conn<'_>) -> send::Result<Stored> {
         let KeyWrite { shared, key } = self.write;
         let settings = &shared.settings;
-        let mut filter = open_bucket_without(settings, key, self.window(), &self.ids());
+        let filter = open_bucket_without(settings, key, self.window(), &self.ids());
         let hint = Hint::Name(settings.open_index.clone());
-        let mut needs_pipeline = settings.figures.as_ref().is_some_and(Figures::need_pipeline);
-        needs_pipeline |= settings.bytes.is_some() && (closes || self.closes);
+        let needs_pipeline = settings.figures.as_ref().is_some_and(Figures::need_pipeline);
         if let [item] = self.items
             && !needs_pipeline
         {
             let mut update = push(settings, item.to_bson()?);
-            if let Some(bound) = &settings.bytes {
-                count_bytes(bound, item.size(), &mut filter, &mut update);
-            }
             if let Some(id) = id {
                 update.insert("$setOnInsert", on_insert(settings, key, id));
             }
@@ -266,8 +208,7 @@ impl Store<'_> {
         let KeyWrite { shared, key } = self.write;
         let (collection, settings) = shared.parts();
         let items: mongodb::error::Result<Vec<Bson>> = self.items.iter().map(|item| item.to_bson()).collect();
-        let sizes: Vec<usize> = self.items.iter().map(|item| item.size()).collect();
-        let pipeline = fill(settings, key, id, items?, &sizes, self.closes);
+        let pipeline = fill(settings, key, id, items?);
         let options = FindOneAndUpdateOptions::builder()
             .projection(only_count(settings))
             .hint(hint)
@@ -281,21 +222,9 @@ impl Store<'_> {
                 opened: id.map(str::to_owned),
             });
         };
-        let value = |field: &FieldName| before.get(field.as_str()).ok().flatten();
-        let count = value(&settings.count).and_then(stored_integer).unwrap_or(0);
-        let mut room = usize::try_from(i64::from(settings.page_size) - count).unwrap_or(0);
-        if let Some(bound) = settings.bytes.as_ref().filter(|_| count != 0) {
-            let mut bytes = match value(&bound.field) {
-                Some(RawBsonRef::Int32(bytes)) => bytes.into(),
-                Some(RawBsonRef::Int64(bytes)) => bytes,
-                _ => i64::from(bound.most) + 1,
-            };
-            let fit = sizes.iter().take_while(|size| {
-                bytes += i64::try_from(**size).unwrap_or(i64::MAX);
-                bytes <= bound.most.into()
-            });
-            room = room.min(fit.count());
-        }
+        let count = before.get(settings.count.as_str()).ok().flatten();
+        let count = count.and_then(stored_integer).unwrap_or(0);
+        let room = usize::try_from(i64::from(settings.page_size) - count).unwrap_or(0);
         Ok(Stored::New {
             items: room.min(offered),
             opened: None,

@@ -89,11 +89,11 @@ impl<K: Key> Work<'_, K> {
         )))
     }
 
-    /// Migrates a live collection to another page size, or another bound of bytes, from that of the catalog.
+    /// Migrates a live collection to another page size from that of the catalog.
     pub(super) async fn resize(&self, from: Option<u32>, rate: Option<u64>, mode: Mode) -> Outcome {
         let collection = self.buckets.collection().name();
         let stored = catalog::settings_of(self.context, collection).await?.profile.bucket;
-        let Some(from) = from.or_else(|| stored.as_ref()?.page_size) else {
+        let Some(from) = from.or_else(|| stored?.page_size) else {
             return Err(Failure::usage(
                 "--from is missing, and the catalog has no settings of the collection: pass the old page size",
             ));
@@ -104,9 +104,6 @@ impl<K: Key> Work<'_, K> {
             ..Migrate::new(self.context, &self.buckets, mode, "buckets")
         };
         let mut migration = self.buckets.migrate_page_size_from(from);
-        if let Some(bytes) = stored.and_then(|stored| stored.max_bucket_bytes) {
-            migration = migration.old_bucket_bytes(bytes);
-        }
         migration.options().rate = rate;
         migrate.execute(migration).await
     }

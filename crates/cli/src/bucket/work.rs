@@ -48,8 +48,6 @@ fn repository<K: Key>(context: &Context, settings: &BucketSettings) -> Result<Bu
         &settings.count => count_field,
         &settings.time => time_field,
         &settings.item_id => item_id_field,
-        settings.max_bucket_bytes => max_bucket_bytes,
-        &settings.bytes_field => bytes_field,
         seconds(settings.window_seconds).map(Window::every) => window,
         &settings.window_field => window_field,
         seconds(settings.expire_after_seconds) => expire_after,

@@ -27,13 +27,11 @@ pub(super) struct Buckets {
     pub(super) notes: Vec<String>,
 }
 
-/// The index of open buckets: the key field, the count field, the page size, the bound of bytes, and the windows.
+/// The index of open buckets: the key field, the count field, the page size and the windows.
 struct OpenIndex {
     key: String,
     count: String,
     page_size: Option<u32>,
-    /// The field of the bytes and their bound, if there is one.
-    bytes: Option<(String, u32)>,
     /// The field and the seconds of the windows, if there are any.
     window: Option<(String, u32)>,
 }
@@ -42,19 +40,13 @@ impl OpenIndex {
     fn of(index: &Document) -> Option<Self> {
         let mut fields = index.get_document("key").ok()?.keys();
         let (key, window) = (fields.next()?, fields.next());
-        let mut filter = index.get_document("partialFilterExpression").ok()?.iter();
-        let (count, below) = filter.next()?;
-        let number = |below: &Bson| match below.as_document()?.get("$lt")? {
+        let (count, below) = index.get_document("partialFilterExpression").ok()?.iter().next()?;
+        let page_size = match below.as_document()?.get("$lt")? {
             Bson::Int32(size) => u32::try_from(*size).ok(),
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a size of the legacy shell
             Bson::Double(size) => Some(*size as u32),
             _ => None,
         };
-        below.as_document()?.get("$lt")?;
-        let page_size = number(below);
-        let bytes = filter
-            .next()
-            .and_then(|(field, below)| Some((field.clone(), number(below)?)));
         let (key, count) = (key.clone(), count.clone());
         // The name ends with the field and the seconds, such as `_window_3600s`.
         let name = index.get_str("name").unwrap_or_default();
@@ -66,7 +58,6 @@ impl OpenIndex {
             key,
             count,
             page_size,
-            bytes,
             window,
         })
     }
@@ -112,7 +103,6 @@ pub(super) fn recognize(
 
     let longest = fields.get(array).map_or(0, |field| field.longest);
     let window = index.as_ref().and_then(|index| index.window.as_ref());
-    let bytes = index.as_ref().and_then(|index| index.bytes.as_ref());
     let mut notes = vec![
         format!("`{count}` is the length of `{array}`, and {why}: these are buckets"),
         match &index {
@@ -140,8 +130,6 @@ pub(super) fn recognize(
         count: Some(count.to_owned()).filter(|count| count != "count"),
         window_seconds: window.map(|(_, seconds)| *seconds),
         window_field: window.map(|(field, _)| field.clone()).filter(|field| field != "window"),
-        max_bucket_bytes: bytes.map(|(_, most)| *most),
-        bytes_field: bytes.map(|(field, _)| field.clone()).filter(|field| field != "bytes"),
         page_size: match &index {
             Some(index) => index.page_size,
             None => u32::try_from(longest).ok(),
@@ -390,21 +378,6 @@ mod tests {
         let found = seen(&[bucket], &indexes).unwrap();
         assert_eq!(found.page_size, Some(50));
         is(Some(found), "customerId", "history", Some("n"));
-    }
-
-    #[test]
-    fn the_index_of_open_buckets_names_the_bound_of_bytes() {
-        let bucket = doc! { "_id": "7_1698335223", "customerId": 7, "count": 1, "bytes": 9, "history": [{ "qty": 1 }] };
-        let seen = |field: &str| {
-            let index = doc! {
-                "v": 2, "key": { "customerId": 1 }, "name": "open", "unique": true,
-                "partialFilterExpression": { "count": { "$lt": 50 }, field: { "$lt": 5000 } },
-            };
-            let found = seen(std::slice::from_ref(&bucket), &[index]).unwrap();
-            (found.page_size, found.max_bucket_bytes, found.bytes_field)
-        };
-        assert_eq!(seen("bytes"), (Some(50), Some(5000), None));
-        assert_eq!(seen("size"), (Some(50), Some(5000), Some("size".to_owned())));
     }
 
     #[test]

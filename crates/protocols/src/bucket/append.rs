@@ -3,7 +3,7 @@
 //! Mirrors `write/store.rs` and the batches in `write` of `crates/bucket/src`. An upsert is two steps of the server: it
 //! searches for a bucket, and inserts one if it finds none. An index can refuse that insert.
 
-use super::documents::{Buckets, Collision, Form, OPEN, Page, Rules, bytes, name, names_of};
+use super::documents::{Buckets, Collision, Form, OPEN, Page, Rules, name, names_of};
 use crate::world::Ran;
 
 /// A call and its progress.
@@ -15,8 +15,6 @@ pub struct Append {
     rest: Vec<u8>,
     /// The next suffix to try for each second, as cached by this process.
     cached: [u8; 2],
-    /// Whether its next upsert closes a bucket without room. `None` for an item as large as the bound only.
-    closes: Option<bool>,
     /// The indexes that have refused a write, as bits.
     collided: u8,
     at: At,
@@ -62,7 +60,6 @@ impl Append {
             items: items.to_vec(),
             rest: items.to_vec(),
             cached: [0; 2],
-            closes: None,
             collided: 0,
             at: At::Upsert,
         }
@@ -103,7 +100,6 @@ impl Append {
         };
         Self {
             rest: self.items.clone(),
-            closes: None,
             collided: 0,
             at,
             ..self.clone()
@@ -126,23 +122,18 @@ impl Append {
                 if rules.is_open_locked(buckets) {
                     return Ran::Waits;
                 }
-                let (page, follows) = rules.pages(&self.rest)[0];
-                let is_large = rules.most.is_some_and(|most| bytes(&page[..1]) >= most);
-                match rules.push(buckets, page, self.closes.unwrap_or(is_large), follows) {
-                    Some(Ok(0)) => self.closes = Some(false),
+                match rules.push(buckets, self.page(rules)) {
                     Some(Ok(stored)) => self.stored(rules, stored),
                     Some(Err(collision)) => self.collided(rules, collision),
                     None => self.at = At::Open,
                 }
             }
             At::Open => {
-                let (items, closed) = rules.pages(&self.rest)[0];
-                let offered = items.len();
                 let page = Page {
                     id: self.new_id(rules),
-                    items: items.to_vec(),
-                    closed,
+                    items: self.page(rules).to_vec(),
                 };
+                let offered = page.items.len();
                 if buckets.transactions.is_locked(name(page.id) | OPEN) {
                     return Ran::Waits;
                 }
@@ -159,12 +150,12 @@ impl Append {
             }
             At::IsStored(collision) => {
                 let collision = *collision;
-                let offered = rules.pages(&self.rest)[0].0;
+                let offered = self.page(rules);
                 let is_stored = offered.iter().any(|item| buckets.count(*item) > 0);
                 match (is_stored, is_single) {
                     (true, true) => self.at = At::Ended(Ended::Repeated),
                     (true, false) => self.at = At::Drop,
-                    (false, _) => self.retry(rules, collision),
+                    (false, _) => self.retry(collision),
                 }
             }
             At::FreeSuffix => {
@@ -209,6 +200,11 @@ impl Append {
         Ran::Done
     }
 
+    /// Returns the items of the next page.
+    fn page(&self, rules: &Rules) -> &[u8] {
+        &self.rest[..self.rest.len().min(rules.page_size)]
+    }
+
     fn new_id(&self, rules: &Rules) -> u8 {
         let second = self.rest[0] / 10;
         match rules.form {
@@ -220,7 +216,6 @@ impl Append {
     /// Drops stored items from the rest, after a write to the open bucket or to one that was opened for them.
     fn stored(&mut self, rules: &Rules, items: usize) {
         self.rest.drain(..items);
-        self.closes = None;
         if self.rest.is_empty() {
             self.at = At::Ended(Ended::Stored);
         } else {
@@ -230,14 +225,13 @@ impl Append {
 
     /// Packs the rest of a batch into new buckets, with these suffixes and those that follow.
     fn pack(&mut self, rules: &Rules, mut free: [u8; 2]) {
-        let pages = rules.pages(&self.rest).into_iter().map(|(items, closed)| {
+        let pages = self.rest.chunks(rules.page_size).map(|items| {
             let second = items[0] / 10;
             let suffix = &mut free[usize::from(second)];
             *suffix += 1;
             Page {
                 id: second * 10 + *suffix - 1,
                 items: items.to_vec(),
-                closed,
             }
         });
         self.at = At::Insert(pages.collect(), false);
@@ -250,18 +244,15 @@ impl Append {
                 self.at = At::Ended(Ended::Repeated);
             }
             Form::Ours if rules.item_ids => self.at = At::IsStored(collision),
-            Form::Ours => self.retry(rules, collision),
+            Form::Ours => self.retry(collision),
         }
     }
 
     /// Retries after a collision with an item or a bucket of another call.
-    fn retry(&mut self, rules: &Rules, collision: Collision) {
+    fn retry(&mut self, collision: Collision) {
         self.at = At::Upsert;
         let is_again = self.has_collided(collision);
         self.collided |= 1 << collision as u8;
-        if collision == Collision::Open && rules.most.is_some() {
-            self.closes = Some(true);
-        }
         if collision == Collision::Id {
             self.cached[usize::from(self.rest[0] / 10)] += 1;
             if is_again {
@@ -305,7 +296,6 @@ mod tests {
             rules: Rules {
                 form,
                 page_size: 2,
-                most: None,
                 item_ids,
             },
             starts: starts(),
@@ -335,57 +325,6 @@ mod tests {
             ]);
         }
         explore(bucket).assert_holds(1000);
-    }
-
-    /// Pages of up to three items and three bytes, so that a large item does not fit beside two others.
-    #[test]
-    fn no_bucket_exceeds_a_bound_of_bytes() {
-        let open = Buckets::of(&[(0, &[0, 1])]);
-        let bounded = Bucket {
-            rules: Rules {
-                page_size: 3,
-                most: Some(3),
-                ..bucket(Form::Ours, false).rules
-            },
-            starts: vec![
-                (open.clone(), calls(&[&[8], &[5], &[18]])),
-                (open, calls(&[&[4, 8, 5], &[18], &[6]])),
-                (Buckets::default(), calls(&[&[8], &[9], &[18]])),
-            ],
-        };
-        explore(bounded).assert_holds(1000);
-    }
-
-    #[test]
-    fn items_with_ids_are_stored_once_also_if_they_are_as_large_as_the_bound() {
-        let (full, open) = (Buckets::of(&[(0, &[0, 1])]), Buckets::of(&[(0, &[0])]));
-        for (most, starts) in [
-            (
-                3,
-                vec![
-                    (full.clone(), calls(&[&[8], &[8], &[18]])),
-                    (full, calls(&[&[8, 9], &[9, 18], &[4]])),
-                ],
-            ),
-            (
-                2,
-                vec![
-                    (open.clone(), calls(&[&[8], &[5], &[8, 4, 9]])),
-                    (open, calls(&[&[8], &[4, 8], &[8]])),
-                    (Buckets::of(&[(0, &[0, 1])]), calls(&[&[14], &[5], &[8]])),
-                ],
-            ),
-        ] {
-            let bounded = Bucket {
-                rules: Rules {
-                    page_size: 3,
-                    most: Some(most),
-                    ..bucket(Form::Ours, true).rules
-                },
-                starts,
-            };
-            explore(bounded).assert_holds(1000);
-        }
     }
 
     #[test]

@@ -212,7 +212,6 @@ mod tests {
             rules: Rules {
                 form: Form::Ours,
                 page_size: 2,
-                most: None,
                 item_ids,
             },
             starts,

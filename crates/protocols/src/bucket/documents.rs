@@ -19,8 +19,6 @@ pub struct Rules {
     pub form: Form,
     /// The page size.
     pub page_size: usize,
-    /// The bound of the bytes of a bucket, if there is one.
-    pub most: Option<usize>,
     /// Whether items have ids, so that appends are idempotent.
     pub item_ids: bool,
 }
@@ -44,16 +42,6 @@ pub struct Page {
     pub id: u8,
     /// Its items.
     pub items: Vec<u8>,
-    /// Whether it is full with fewer bytes than the bound.
-    pub closed: bool,
-}
-
-/// Returns the bytes of items.
-pub(super) fn bytes(items: &[u8]) -> usize {
-    items
-        .iter()
-        .map(|item| if matches!(item % 10, 3 | 8 | 9) { 2 } else { 1 })
-        .sum()
 }
 
 /// The unique index that refused a write.
@@ -81,7 +69,6 @@ impl Buckets {
         let page = |&(id, items): &(u8, &[u8])| Page {
             id,
             items: items.to_vec(),
-            closed: false,
         };
         Self {
             pages: pages.iter().map(page).collect(),
@@ -117,54 +104,23 @@ impl Buckets {
 
 impl Rules {
     pub(super) fn is_full(&self, page: &Page) -> bool {
-        page.closed || page.items.len() >= self.page_size || self.most.is_some_and(|most| bytes(&page.items) >= most)
-    }
-
-    /// Returns how many of the items a bucket with these has room for.
-    pub(super) fn room(&self, stored: &[u8], items: &[u8]) -> usize {
-        let count = (self.page_size - stored.len()).min(items.len());
-        let most = self.most.unwrap_or(usize::MAX);
-        let fit = |taken: &usize| bytes(stored) + bytes(&items[..*taken]) <= most;
-        let empty = usize::from(stored.is_empty());
-        (empty..=count).rev().find(fit).unwrap_or(empty)
-    }
-
-    /// Cuts items into pages. All but the last are full.
-    pub(super) fn pages<'i>(&self, mut items: &'i [u8]) -> Vec<(&'i [u8], bool)> {
-        let mut pages = Vec::new();
-        while !items.is_empty() {
-            let (page, later) = items.split_at(self.room(&[], items));
-            pages.push((page, !later.is_empty() && page.len() < self.page_size));
-            items = later;
-        }
-        pages
+        page.items.len() >= self.page_size
     }
 
     /// Pushes the items of a call, as many as fit, to the open bucket that has none of them. Returns `None` if there is
-    /// no such bucket. With `closes`, or several items, a bucket is closed if an item does not fit, and with `follows` also
-    /// if all fit.
-    pub(super) fn push(
-        &self,
-        buckets: &mut Buckets,
-        items: &[u8],
-        closes: bool,
-        follows: bool,
-    ) -> Option<Result<usize, Collision>> {
-        let closes = closes || follows || items.len() > 1;
+    /// no such bucket.
+    pub(super) fn push(&self, buckets: &mut Buckets, items: &[u8]) -> Option<Result<usize, Collision>> {
         let fits = |page: &Page| {
             let has_one = self.item_ids && items.iter().any(|item| page.items.contains(item));
-            !self.is_full(page) && !has_one && (closes || self.room(&page.items, items) > 0)
+            !self.is_full(page) && !has_one
         };
-        let at = buckets.pages.iter().position(fits)?;
-        let stored = &buckets.pages[at].items;
-        let taken = self.room(stored, items);
-        let count = (self.page_size - stored.len()).min(items.len());
+        let open = buckets.pages.iter().position(fits)?;
+        let taken = (self.page_size - buckets.pages[open].items.len()).min(items.len());
         if self.item_ids && items[..taken].iter().any(|item| buckets.page_of(*item).is_some()) {
             return Some(Err(Collision::Item));
         }
-        buckets.pages[at].items.extend(&items[..taken]);
-        buckets.pages[at].closed = taken < count || follows && taken == items.len();
-        let id = buckets.pages[at].id;
+        buckets.pages[open].items.extend(&items[..taken]);
+        let id = buckets.pages[open].id;
         buckets.transactions.wrote(name(id));
         Some(Ok(taken))
     }

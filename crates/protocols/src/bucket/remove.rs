@@ -98,7 +98,7 @@ impl Remove {
                     Some(page) => {
                         let page = &buckets.pages[page];
                         let (id, count) = (page.id, page.items.len());
-                        let is_single = count == 1 && (rules.page_size == 1 || rules.most.is_some());
+                        let is_single = count == 1 && rules.page_size == 1;
                         match !rules.is_full(page) || is_single || rules.form == Form::Manual {
                             true => At::Take { id, count },
                             false => At::Begin { is_retry: false },
@@ -209,17 +209,12 @@ impl Remove {
             .flat_map(|page| page.items.iter().map(|item| (*item, page.id)));
         let items: Vec<(u8, u8)> = items.filter(|(item, _)| *item != self.item).collect();
         let mut pages: Vec<Page> = Vec::new();
-        let numbers: Vec<u8> = items.iter().map(|(item, _)| *item).collect();
-        let mut rest = items.as_slice();
-        for (page, closed) in rules.pages(&numbers) {
-            let (items, later) = rest.split_at(page.len());
-            rest = later;
+        for items in items.chunks(rules.page_size) {
             let previous = pages.last().map(|page| page.id);
             let origin = items[0].1;
             pages.push(Page {
                 id: previous.map_or(origin, |previous| origin.max(previous + 1)),
-                items: page.to_vec(),
-                closed,
+                items: items.iter().map(|(item, _)| *item).collect(),
             });
         }
         let changed = |page: &&Page| !pages.contains(page);
@@ -263,7 +258,6 @@ mod tests {
             rules: Rules {
                 form,
                 page_size: 2,
-                most: None,
                 item_ids: form == Form::Ours,
             },
             starts,
@@ -287,30 +281,6 @@ mod tests {
                 (open.clone(), vec![remove(0), append(&[4]), append(&[5])]),
                 (open.clone(), vec![remove(3), remove(10), append(&[4])]),
                 (open, vec![remove(1), remove(10), append(&[4, 5])]),
-            ],
-        });
-        explored.assert_holds(1000);
-    }
-
-    #[test]
-    fn a_removal_shifts_pages_that_are_cut_by_bytes() {
-        let closed = |mut buckets: Buckets| {
-            buckets.pages[0].closed = true;
-            buckets
-        };
-        let open = closed(Buckets::of(&[(0, &[0, 1]), (1, &[3, 13])]));
-        let single = closed(Buckets::of(&[(0, &[0]), (1, &[3, 10])]));
-        let explored = explore(Bucket {
-            rules: Rules {
-                page_size: 3,
-                most: Some(4),
-                ..bucket(Form::Ours).rules
-            },
-            starts: vec![
-                (open.clone(), vec![remove(0), append(&[18]), append(&[5])]),
-                (single.clone(), vec![remove(0), remove(3), append(&[18])]),
-                (single, vec![remove(10), append(&[18]), append(&[4, 5])]),
-                (open, vec![remove(3), append(&[4]), append(&[18, 5])]),
             ],
         });
         explored.assert_holds(1000);

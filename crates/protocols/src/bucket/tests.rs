@@ -19,19 +19,10 @@ fn bucket(starts: Vec<(Buckets, Vec<Client>)>) -> Bucket {
         rules: Rules {
             form: Form::Ours,
             page_size: 2,
-            most: None,
             item_ids: true,
         },
         starts,
     }
-}
-
-/// With a bound of bytes.
-fn bounded(most: usize) -> Bucket {
-    let mut bucket = bucket(Vec::new());
-    bucket.rules.page_size = 3;
-    bucket.rules.most = Some(most);
-    bucket
 }
 
 fn sent(bucket: &Bucket, buckets: &Buckets, clients: &[Client]) -> Vec<&'static str> {
@@ -47,7 +38,6 @@ fn sent(bucket: &Bucket, buckets: &Buckets, clients: &[Client]) -> Vec<&'static 
 fn the_code_sends_the_commands_of_the_model() {
     let mut code = Code::of("bucket");
     code.leave_out("in the caller's transaction");
-    code.leave_out("monotonic");
     let with_ids = bucket(Vec::new());
     let mut without_ids = with_ids.clone();
     without_ids.rules.item_ids = false;
@@ -95,12 +85,6 @@ fn the_code_sends_the_commands_of_the_model() {
         &Buckets::of(&[(0, &[0, 1, 2]), (1, &[3])]),
         &[append(&first), append(&others)],
     );
-    compare(
-        "bucket_bytes::Bounded append, that closes a bucket",
-        &bounded(3),
-        &full,
-        &[append(&[18])],
-    );
 
     compare(
         "bucket::Histories append_many, onto three pages",
@@ -132,12 +116,6 @@ fn the_code_sends_the_commands_of_the_model() {
         &open,
         &[append(&[4, 14, 15])],
     );
-    compare(
-        "bucket_bytes::Bounded append_many, that closes a bucket",
-        &bounded(3),
-        &Buckets::of(&[(1, &[0, 1])]),
-        &[append(&[18, 14, 5])],
-    );
 
     let two = Buckets::of(&[(0, &[0, 1]), (1, &[2, 3])]);
     compare(
@@ -163,20 +141,6 @@ fn the_code_sends_the_commands_of_the_model() {
         &with_ids,
         &open,
         &[remove(2)],
-    );
-    let mut closed = Buckets::of(&[(0, &[0, 1]), (1, &[3, 13])]);
-    closed.pages[0].closed = true;
-    compare(
-        "bucket_bytes::Bounded remove_item, with bytes",
-        &bounded(4),
-        &closed,
-        &[remove(0)],
-    );
-    compare(
-        "bucket_bytes::Bounded remove_item, of a bucket with room",
-        &bounded(4),
-        &full,
-        &[remove(0)],
     );
     compare("bucket::Histories delete_key", &with_ids, &open, &[delete()]);
 

@@ -1,0 +1,5 @@
+//! Sets the cfg that cargo-fuzz sets, so that `cargo check` finds what the sources have for the targets alone.
+
+fn main() {
+    println!("cargo::rustc-cfg=fuzzing");
+}
