@@ -19,26 +19,26 @@ mod sources {
 #[path = "../documents.rs"]
 mod documents;
 
-use documents::documents;
 use libfuzzer_sys::fuzz_target;
-use sources::{action, builder, form, migrate, prelude, query, repair, repository, results, settings, write};
 use serde::Deserialize;
 
-use crate::form::child_id::ChildId;
-use crate::form::document::{check_parent, decode_child, decode_parent};
-use crate::prelude::*;
-use crate::repair::finding::Problem;
+use documents::documents;
+use sources::{action, builder, form, migrate, prelude, query, repair, repository, results, settings, write};
+
+// The names that the sources expect at the root of their crate.
 pub use builder::EmbeddedRepositoryBuilder;
 pub use mongo_patterns_core::{Progress, Removed, Repository, Updated};
 pub use repair::finding::{Finding, Problem};
 pub use repository::EmbeddedRepository;
 pub use results::{Inserted, Migrated, Upserted};
+use crate::form::child_id::ChildId;
+use crate::form::document::{check_parent, decode_child, decode_parent};
+use crate::prelude::*;
 
 fuzz_target!(|input: &[u8]| stored(input));
 
 /// A parent type as services have them.
 #[derive(Deserialize)]
-#[allow(dead_code)] // it is only decoded
 struct Patron {
     name: String,
     addresses: Vec<Document>,

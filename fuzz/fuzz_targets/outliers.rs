@@ -20,27 +20,28 @@ mod sources {
 #[path = "../documents.rs"]
 mod documents;
 
-use documents::documents;
 use libfuzzer_sys::fuzz_target;
-use sources::{action, builder, form, migrate, prelude, query, read, repair, repository, results, settings, write};
 use serde::Deserialize;
 
-use crate::form::document::{decode_elements, decode_main, is_flagged, whole};
-use crate::form::equality::form;
-use crate::prelude::*;
-use crate::repair::check::{Main, Overflow, Summary, check};
-use crate::repair::fix::{Stored, fix};
+use documents::documents;
+use sources::{action, builder, form, migrate, prelude, query, read, repair, repository, results, settings, write};
+
+// The names that the sources expect at the root of their crate.
 pub use builder::OutlierRepositoryBuilder;
 pub use mongo_patterns_core::{Progress, Removed, Repository, Updated};
 pub use repair::finding::{Finding, Problem, Repaired, Unrepaired};
 pub use repository::OutlierRepository;
 pub use results::{Counts, Deleted, Inserted, Migrated, Pushed, PushedMany, Rebalanced, StoredDocument};
+use crate::form::document::{decode_elements, decode_main, is_flagged, whole};
+use crate::form::equality::form;
+use crate::prelude::*;
+use crate::repair::check::{Main, Overflow, Summary, check};
+use crate::repair::fix::{Stored, fix};
 
 fuzz_target!(|input: &[u8]| stored(input));
 
 /// A document type as services have it.
 #[derive(Deserialize)]
-#[allow(dead_code)] // it is only decoded
 struct Book {
     title: String,
     customers_purchased: Vec<String>,

@@ -1,12 +1,11 @@
 //! Parses the profile of the command line program. Includes the program's source files, because it is not a library.
 #![no_main]
+#![allow(dead_code, unused_imports, unused_macros)] // the target includes whole sources of the program
 
-#[allow(dead_code)]
 #[path = "../../crates/cli/src/failure.rs"]
 mod failure;
 #[path = "../../crates/cli/src/profile.rs"]
 mod profile;
-#[allow(dead_code)]
 #[path = "../../crates/cli/src/settings.rs"]
 mod settings;
 

@@ -21,22 +21,16 @@ mod sources {
 #[path = "../documents.rs"]
 mod documents;
 
-use documents::documents;
 use libfuzzer_sys::fuzz_target;
-use sources::{action, builder, follow, form, migrate, prelude, query, read, repair, repository, results, settings, write};
 use mongo_patterns_core::{DocumentId, ErrorKind};
 use mongodb::bson::{Bson, Document, RawDocument, doc};
 use mongodb::options::UpdateModifications;
 use serde::Deserialize;
 
-use crate::follow::stale_parents;
-use crate::form::child::{Child, decode, is_id};
-use crate::form::parent::ParentState;
-use crate::form::token::ChildToken;
-use crate::form::update::checked_update;
-use crate::query;
-use crate::query::page::{edge, index_key};
-use crate::settings::Settings;
+use documents::documents;
+use sources::{action, builder, follow, form, migrate, prelude, query, read, repair, repository, results, settings, write};
+
+// The names that the sources expect at the root of their crate.
 pub use builder::{Subset, SubsetRepositoryBuilder};
 pub use form::token::ChildToken;
 pub use mongo_patterns_core::follow::Followed;
@@ -45,6 +39,12 @@ pub use repair::finding::{Finding, Problem, Repaired, Unrepaired};
 pub use repository::SubsetRepository;
 pub use results::{ChildPage, DeletedParent, Inserted, InsertedMany, Migrated, Rebuilt, RebuiltAll, UpdatedChild};
 pub use settings::subset::Direction;
+use crate::follow::stale_parents;
+use crate::form::child::{Child, decode, is_id};
+use crate::form::parent::ParentState;
+use crate::form::update::checked_update;
+use crate::query::page::{edge, index_key};
+use crate::settings::Settings;
 
 fuzz_target!(|input: &[u8]| {
     tokens(input);
@@ -52,7 +52,6 @@ fuzz_target!(|input: &[u8]| {
 });
 
 #[derive(Deserialize)]
-#[allow(dead_code)] // it is only decoded
 struct Product {
     name: String,
     reviews: Vec<Document>,
