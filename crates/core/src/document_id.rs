@@ -7,7 +7,7 @@ use mongodb::bson::{self, Bson, Document, doc};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::into_id::IntoId;
-use crate::stored::can_be_in;
+use crate::value::stored::can_be_in;
 
 /// The types that an `_id` can have, as a `$jsonSchema` names them.
 pub const TYPES: [&str; 14] = [

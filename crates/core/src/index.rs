@@ -13,7 +13,7 @@ use mongodb::IndexModel;
 use mongodb::bson::{Document, doc};
 use mongodb::options::IndexOptions;
 
-use crate::same::same_fields;
+use crate::value::same::same_fields;
 
 #[doc(hidden)]
 pub use duplicates::{Duplicates, FindDuplicates};

@@ -19,6 +19,7 @@
 //!
 //! Nothing. They save waiting. Other processes do not see them, and correctness never depends on them.
 
+pub mod hints;
 mod joined;
 mod repositories;
 

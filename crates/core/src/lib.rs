@@ -22,13 +22,8 @@
 extern crate self as mongo_patterns_core;
 
 pub mod action;
-#[doc(hidden)] // values that are encoded once, into arrays of documents
-pub mod array;
-#[doc(hidden)] // the value next to another one
-pub mod bound;
-mod busy;
 pub mod catalog;
-#[doc(hidden)] // the one way to send a command
+#[doc(hidden)] // the one way to send a command, which is executed or listed
 pub mod conn;
 mod define;
 #[doc(hidden)] // an `_id` of any type that a document can have
@@ -38,8 +33,6 @@ pub mod error;
 pub mod field;
 #[doc(hidden)] // followers of change streams
 pub mod follow;
-#[doc(hidden)] // hints that save round trips
-pub mod hints;
 #[doc(hidden)] // inserts of many documents without a transaction
 pub mod in_order;
 pub mod index;
@@ -56,8 +49,6 @@ pub mod metrics;
 pub mod migration;
 #[doc(hidden)] // documents of the caller
 pub mod new_document;
-#[doc(hidden)] // numbers of any type, compared and added
-pub mod number;
 #[cfg(test)]
 mod offline;
 pub mod pages;
@@ -68,11 +59,6 @@ mod redacted;
 mod repository;
 mod results;
 pub mod retry;
-#[doc(hidden)] // arrays over several documents, rewritten
-pub mod rewrite;
-#[doc(hidden)] // concurrent work that stops while the caller has an item
-pub mod rounds;
-mod same;
 #[doc(hidden)] // the commands of the driver
 pub mod send;
 mod setters;
@@ -80,10 +66,6 @@ mod setters;
 pub mod settings;
 mod shard_key;
 pub mod sharding;
-#[doc(hidden)] // the limit of a document
-pub mod size;
-#[doc(hidden)] // reads of stored documents
-pub mod stored;
 mod tasks;
 #[doc(hidden)] // texts of positions that have values of documents
 pub mod token;
@@ -93,6 +75,8 @@ pub mod topology;
 pub mod transaction;
 #[doc(hidden)] // update operators of one element
 pub mod update;
+#[doc(hidden)] // numbers, arrays, equality and order of BSON values
+pub mod value;
 pub mod verify;
 #[doc(hidden)] // documents of several versions
 pub mod versions;
@@ -112,3 +96,6 @@ pub use repository::{Repository, Validator};
 pub use results::{Removed, Updated};
 pub use retry::RetryPolicy;
 pub use tasks::drain;
+
+#[doc(hidden)]
+pub use {lanes::hints, transaction::rewrite, value::array, value::bound, value::number, value::size, value::stored};

@@ -20,9 +20,8 @@ mod invalid;
 mod options;
 mod pace;
 mod skipped;
-mod step;
-mod steps;
 
+pub use crate::send::{Reply, Step};
 pub use chunks::{Chunk, Chunks, Walk};
 pub use filter::{FILTER, both, check_filter, record_filter, selecting};
 pub use inspect::{count_if, exceeds_memory, is_inserted, number, refuse, refuse_one};
@@ -30,7 +29,6 @@ pub use invalid::{FoundInvalid, InvalidDocuments};
 pub use options::{MigrateOptions, Migration};
 pub use pace::Pace;
 pub use skipped::SkipList;
-pub use step::{Reply, Step};
 
 // For the definition of actions.
 pub use mongodb::Collection;

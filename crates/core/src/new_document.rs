@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::document_id::{DocumentId, canonical};
 use crate::error::{Error, ErrorKind, Result};
 use crate::field::FieldName;
-use crate::size;
+use crate::value::size;
 
 /// A document to insert, or to replace the content of another one.
 #[derive(Clone)]

@@ -1,5 +1,7 @@
 //! Retries with exponential backoff and jitter, bounded by count and by time.
 
+pub(crate) mod busy;
+
 use std::time::{Duration, Instant};
 
 use futures::future::BoxFuture;

@@ -26,6 +26,7 @@ use mongodb::{Collection, Database, IndexModel};
 
 pub use self::every::{Every, IsRouter};
 pub use self::rows::{Rows, next_rows};
+pub use self::step::{Reply, Step};
 pub use self::updates::UpdatesReply;
 use crate::conn::{Conn, bounded, in_flight};
 use crate::error::CommandError;
@@ -34,6 +35,8 @@ pub use crate::error::command::CommandResult as Result;
 
 mod every;
 mod rows;
+mod step;
+mod steps;
 mod updates;
 
 type Raw = Collection<RawDocumentBuf>;
@@ -127,7 +130,12 @@ macro_rules! commands {
 
         /// The commands, which are compiled in this crate alone.
         mod bodies {
-            use super::*;
+            use super::{
+                BoxFuture, Command, CommandError, Conn, CountOptions, DeleteOptions, DeleteResult, Document,
+                FindOneAndDeleteOptions, FindOneAndReplaceOptions, FindOneAndUpdateOptions, FindOneOptions,
+                InsertManyOptions, InsertManyResult, InsertOneOptions, InsertOneResult, Raw, RawDocumentBuf, ReplaceOptions,
+                Result, UpdateModifications, UpdateOptions, UpdateResult, check_plan, of_call,
+            };
 
             $(
                 pub(super) fn $name<'a>(

@@ -5,7 +5,7 @@ use std::fmt;
 use mongodb::Namespace;
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::same::same_fields;
+use crate::value::same::same_fields;
 
 /// The shard keys under which a pattern works, for one collection of a repository; returned by
 /// [`Repository::shard_keys`](crate::Repository::shard_keys).

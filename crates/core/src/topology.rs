@@ -5,7 +5,7 @@ use mongodb::bson::{Document, RawDocumentBuf, doc};
 
 use crate::conn::Conn;
 use crate::error::{Error, ErrorKind, Result};
-use crate::migration::Step;
+use crate::send::Step;
 
 /// The text of every error for a standalone, where a pattern needs transactions or change streams.
 pub(crate) const STANDALONE: &str = "the server is a standalone, which has no transactions and no change streams, nothing was changed: make it a replica set, for which one node is enough: start mongod with `--replSet`, and run `rs.initiate()`";

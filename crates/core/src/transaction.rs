@@ -6,6 +6,8 @@
 //!
 //! It retries for two minutes whatever the retry policy is, and it retries an unconfirmed commit without a backoff.
 
+pub mod rewrite;
+
 use futures::future::BoxFuture;
 use mongodb::bson::{Document, RawDocumentBuf, doc};
 use mongodb::error::{
@@ -17,8 +19,8 @@ use mongodb::{ClientSession, Collection};
 use crate::conn::Conn;
 use crate::error::{self, Error, ErrorKind, Result};
 use crate::measure;
-use crate::migration::Step;
 use crate::retry::{Attempts, RetryPolicy};
+use crate::send::Step;
 use crate::send::primary;
 use crate::topology::STANDALONE;
 

@@ -42,6 +42,7 @@
 //! where `unrepaired` is the name of the reason, or null. Ids are user values: take care where you log them.
 
 mod finding;
+mod rounds;
 mod scan;
 
 pub use self::finding::{Finding, Repaired};

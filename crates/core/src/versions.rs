@@ -15,8 +15,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::field::FieldName;
 use crate::key::stored_integer;
 use crate::settings::configuration;
-use crate::size;
-use crate::stored::{id_of, not_decoded};
+use crate::value::size;
+use crate::value::stored::{id_of, not_decoded};
 
 pub use self::replace::{check_distinct, in_commands, replace};
 pub use self::unknown::{Unknown, unknown};

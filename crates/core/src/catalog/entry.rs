@@ -8,7 +8,7 @@ use super::{COLLECTION, catalog_of};
 use crate::conn::Conn;
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::migration::{Step, number};
-use crate::same::same_value;
+use crate::value::same::same_value;
 
 /// The version of the stored form.
 const FORMAT: i32 = 1;

@@ -9,7 +9,7 @@ use mongodb::options::FindOneOptions;
 use crate::conn::Conn;
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::migration::{Step, number};
-use crate::stored::id_of;
+use crate::value::stored::id_of;
 
 /// The number of documents in a sample.
 const SAMPLE: i32 = 1000;

@@ -9,7 +9,7 @@ use super::catalog_of;
 use crate::conn::Conn;
 use crate::error::{Error, ErrorKind, Result};
 use crate::migration::{Step, number};
-use crate::same::same_fields;
+use crate::value::same::same_fields;
 
 /// The record of the last migration into a collection. It stays after the migration has finished, so that a call that
 /// was killed at the very end is recognized.

@@ -5,7 +5,7 @@ use mongodb::{Collection, Namespace};
 
 use crate::conn::Conn;
 use crate::error::{Error, ErrorKind, Result};
-use crate::migration::Step;
+use crate::send::Step;
 
 type Raw = Collection<RawDocumentBuf>;
 

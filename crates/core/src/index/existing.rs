@@ -6,7 +6,7 @@ use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use crate::conn::Conn;
 use crate::error::{self, Result};
 use crate::migration::{Reply, Step};
-use crate::same::without_version;
+use crate::value::same::without_version;
 
 const NAMESPACE_NOT_FOUND: i32 = 26;
 const NOT_ON_VIEW: i32 = 166;
@@ -67,7 +67,7 @@ pub fn serves(index: &Document, field: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::same::same_document;
+    use crate::value::same::same_document;
 
     /// The reply of MongoDB 9.0 to `listIndexes`, after its source.
     #[test]

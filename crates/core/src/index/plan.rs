@@ -7,11 +7,11 @@ use mongodb::{Collection, Namespace};
 
 use super::{PlannedIndex, collection};
 use crate::action::ActionFuture;
-use crate::busy::{Busy, is_busy};
 use crate::conn::Conn;
 use crate::error::{self, CommandError, Error, ErrorKind, Remedy, Result, is_bad_hint};
-use crate::migration::Step;
-use crate::same::{same_document, same_fields, without_version};
+use crate::retry::busy::{Busy, is_busy};
+use crate::send::Step;
+use crate::value::same::{same_document, same_fields, without_version};
 
 const DUPLICATE_KEY: i32 = 11000;
 const INDEX_NOT_FOUND: i32 = 27;

@@ -6,10 +6,13 @@ use mongodb::Collection;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc, serialize_to_document};
 use mongodb::options::{FindOptions, Hint};
 
+use crate::conn::Conn;
 use crate::error::Result;
 use crate::key::stored_integer;
+use crate::measure;
+use crate::plan::PlannedCommand;
 use crate::send::{self, Rows};
-use crate::size;
+use crate::value::size;
 
 /// The most documents of a chunk: their ids must fit into a command.
 const MOST_DOCUMENTS: usize = 10_000;
@@ -132,5 +135,29 @@ impl Chunks {
             chunk.ids.push(id);
         }
         Ok((!chunk.ids.is_empty()).then_some(chunk))
+    }
+}
+
+impl Conn<'_> {
+    /// Counts migrated documents. A plan counts none.
+    pub fn count_migrated(&self, documents: u64) {
+        if !self.is_plan() {
+            measure::migrated(documents);
+        }
+    }
+
+    /// Begins to walk through a collection, in a plan too.
+    pub fn chunks<'a>(
+        &'a mut self,
+        purpose: &'static str,
+        walk: Walk,
+        collection: &'a Collection<RawDocumentBuf>,
+    ) -> BoxFuture<'a, Result<Chunks>> {
+        Box::pin(async move {
+            if self.is_plan() {
+                self.list([PlannedCommand::read(purpose, walk.find_command(collection.name())?)]);
+            }
+            walk.begin(collection).await
+        })
     }
 }

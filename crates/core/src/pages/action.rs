@@ -10,7 +10,7 @@ use super::start::PageStart;
 use super::token::DocumentToken;
 use crate::conn::Conn;
 use crate::error::Result;
-use crate::stored::decode;
+use crate::value::stored::decode;
 
 crate::action! {
     /// Reads a page of documents; returned by [`Pages::page`](super::Pages::page).

@@ -10,16 +10,16 @@
 //! ## Why does `_id` always ascend in the index?
 //!
 //! A query and its reverse then have one index. And only an ascending `_id` is the lower bound of a scan, which is inclusive, and
-//! for which most types have an [adjacent](crate::bound) value above.
+//! for which most types have an [adjacent](crate::value::bound) value above.
 
 use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument};
 
 use super::start::PageStart;
-use crate::bound::adjacent;
 use crate::error::{Error, Result};
 use crate::field::FieldName;
 use crate::settings::configuration;
-use crate::stored::id_of;
+use crate::value::bound::adjacent;
+use crate::value::stored::id_of;
 
 const ARRAY_ADVICE: &str = "a document has an array in a field of the sort or of an equality, in which it has several positions, no page was returned: sort by other fields, or correct the document, drop the index, and call ensure_index()";
 

@@ -3,11 +3,11 @@
 use mongodb::Namespace;
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::busy::is_busy;
 use crate::error::{CommandError, Error, ErrorKind, Result, code};
 use crate::index::PlannedIndex;
-use crate::same::same_fields;
+use crate::retry::busy::is_busy;
 use crate::shard_key::{ShardKeyChoice, UnsuitableShardKey, is_hashed};
+use crate::value::same::same_fields;
 
 /// A sharded collection, by its document in `config.collections`.
 #[derive(Clone, Debug, PartialEq)]

@@ -5,7 +5,7 @@ use mongodb::bson::{Document, RawDocumentBuf, doc};
 use mongodb::options::{FindOptions, ReadConcern};
 
 use crate::error::{CommandError, Error, ErrorKind, code};
-use crate::migration::Step;
+use crate::send::Step;
 
 type Raw = Collection<RawDocumentBuf>;
 

@@ -7,11 +7,11 @@ use super::cluster::{self, Existing, Refusal};
 use super::commands::{self, explained};
 use super::verify::read_collections;
 use crate::action::ActionFuture;
-use crate::busy::Busy;
 use crate::conn::Conn;
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::index::{Ensure, EnsuredIndexes, IndexPlan, Managed, State};
 use crate::plan::PlannedCommand;
+use crate::retry::busy::Busy;
 use crate::topology::Topology;
 
 crate::action! {

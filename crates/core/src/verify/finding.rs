@@ -7,8 +7,8 @@ use mongodb::bson::Bson;
 use serde::Serialize;
 
 use crate::index::Duplicates;
-use crate::rewrite::Changes;
-use crate::stored::id_of;
+use crate::transaction::rewrite::Changes;
+use crate::value::stored::id_of;
 
 /// A problem of a stored document. `P` is the enum of the problems of a pattern.
 ///

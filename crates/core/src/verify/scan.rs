@@ -17,7 +17,7 @@ use super::finding::Finding;
 use crate::action::{ActionFuture, ActionStream, Call};
 use crate::error::Result;
 use crate::index::Ensure;
-use crate::rounds::in_rounds;
+use crate::verify::rounds::in_rounds;
 
 /// The time that a writer normally needs between two of its commands, and after which a transaction that has committed is
 /// visible on all shards.

@@ -15,7 +15,7 @@ use crate::document_id::bytes;
 #[allow(unused_imports)] // the links of the documentation use it
 use crate::error::ErrorKind;
 use crate::error::{Error, Result};
-use crate::stored::id_of;
+use crate::value::stored::id_of;
 
 /// About the most bytes of the values of one command, which has at most 16 MiB.
 const MOST_BYTES: usize = 8 * 1024 * 1024;

@@ -3,7 +3,7 @@
 use mongodb::bson::{Bson, Document, RawArray, RawBsonRef, RawDocument, RawDocumentBuf};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::stored::id_of;
+use crate::value::stored::id_of;
 
 /// A field of a stored document that is not in what a type writes.
 pub struct Unknown {

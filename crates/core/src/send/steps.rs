@@ -1,25 +1,13 @@
-//! How the steps of a migration run: executed, or listed by a plan.
+//! How steps run: executed, or listed by a plan.
 
 use futures::future::BoxFuture;
-use mongodb::Collection;
-use mongodb::bson::RawDocumentBuf;
 
-use super::{Chunks, Reply, Step, Walk};
+use super::{Reply, Rows, Step};
 use crate::conn::Conn;
-use crate::plan::PlannedCommand;
-use crate::send::Rows;
-use crate::{error, measure, send};
 
-type Result<T> = send::Result<T>;
+type Result<T> = super::Result<T>;
 
 impl Conn<'_> {
-    /// Counts migrated documents. A plan counts none.
-    pub fn count_migrated(&self, documents: u64) {
-        if !self.is_plan() {
-            measure::migrated(documents);
-        }
-    }
-
     /// Executes a step that only reads, in a plan too.
     pub fn read(&mut self, step: Step) -> BoxFuture<'_, Result<Reply>> {
         Box::pin(async move {
@@ -71,20 +59,5 @@ impl Conn<'_> {
             self.list([step.planned(writes)?]);
         }
         Ok(())
-    }
-
-    /// Begins to walk through a collection, in a plan too.
-    pub fn chunks<'a>(
-        &'a mut self,
-        purpose: &'static str,
-        walk: Walk,
-        collection: &'a Collection<RawDocumentBuf>,
-    ) -> BoxFuture<'a, error::Result<Chunks>> {
-        Box::pin(async move {
-            if self.is_plan() {
-                self.list([PlannedCommand::read(purpose, walk.find_command(collection.name())?)]);
-            }
-            walk.begin(collection).await
-        })
     }
 }

@@ -5,7 +5,7 @@ use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 
 use crate::conn::Conn;
 use crate::error::{Error, ErrorKind, Result, lost_race};
-use crate::migration::Step;
+use crate::send::Step;
 
 /// The most documents that one command deletes: their ids must fit into it.
 const DELETED_AT_ONCE: usize = 1000;

@@ -11,7 +11,10 @@ use crate::error::Result;
 ///
 /// For futures that lock keys or run transactions. `buffered` would return a result while other futures hold a lock, and
 /// would not poll them while the caller awaits another call. If that call needs the lock, it would never end.
-pub fn in_rounds<F, T>(futures: impl Stream<Item = Result<F>>, concurrency: usize) -> impl Stream<Item = Result<T>>
+pub(super) fn in_rounds<F, T>(
+    futures: impl Stream<Item = Result<F>>,
+    concurrency: usize,
+) -> impl Stream<Item = Result<T>>
 where
     F: Future<Output = Result<T>>,
 {

@@ -1,4 +1,4 @@
-//! One command of a migration, to execute or to list.
+//! One command, to execute or to list.
 
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc, serialize_to_bson, serialize_to_document};
 use mongodb::options::{
@@ -15,7 +15,7 @@ use crate::send::{self, Every, IsRouter, Rows};
 type Result<T> = send::Result<T>;
 type Raw = Collection<RawDocumentBuf>;
 
-/// One command of a migration.
+/// One command.
 ///
 /// [`Conn`] executes it, or lists it.
 pub struct Step {

@@ -2,7 +2,7 @@
 
 use mongodb::bson::{Bson, Document};
 
-use crate::number::Number;
+use crate::value::number::Number;
 
 /// Returns the definition without what the server adds to each: the version, and since MongoDB 9.0 the simple collation
 /// of an index that has no other.
