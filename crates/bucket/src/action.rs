@@ -11,7 +11,6 @@ mod migrate_page_size;
 mod migrate_to_flat;
 mod page;
 mod pages;
-mod prelude;
 mod read;
 mod rebuild_figures;
 mod remove_before;

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use mongo_patterns_core::settings::{check_acknowledged, check_bound, configuration, required};
+use mongo_patterns_core::{FieldName, Key, Result};
+use mongodb::Collection;
+use mongodb::bson::RawDocumentBuf;
 
-use crate::prelude::*;
 use crate::repository::BucketRepository;
 use crate::settings::figures::{GivenFigures, Kind};
 use crate::settings::window::{Window, Windows};

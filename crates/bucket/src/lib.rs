@@ -277,7 +277,6 @@ pub mod action;
 mod builder;
 mod form;
 mod migrate;
-mod prelude;
 mod query;
 mod read;
 mod repair;

@@ -35,7 +35,7 @@ pub(crate) mod totals;
 mod tests {
     use mongodb::bson::{Regex, cstr};
 
-    use crate::prelude::*;
+    use mongo_patterns_core::{EncodeKey, EncodedKey};
 
     pub(super) fn key() -> EncodedKey {
         123_u32.encode_key().unwrap()

@@ -5,15 +5,17 @@ mod suffixes;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::index::{Ensure, Managed};
 use mongo_patterns_core::lanes::{Joined, Lanes};
-use mongo_patterns_core::{Repository, Validator};
-use mongodb::ClientSession;
+use mongo_patterns_core::{EncodedKey, Key, Repository, Result, Validator};
+use mongodb::bson::RawDocumentBuf;
+use mongodb::{ClientSession, Collection};
+use tracing::Span;
 
 pub(crate) use self::suffixes::NextSuffixes;
 use crate::form::document::{Part, Reader};
 use crate::form::validator;
-use crate::prelude::*;
 use crate::settings::Settings;
 
 mongo_patterns_core::repository! {

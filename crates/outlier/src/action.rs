@@ -10,14 +10,3 @@ pub use elements::{ElementStream, Elements};
 pub use migrate_existing::MigrateExisting;
 pub use mongo_patterns_core::action::{Find, Read, Write};
 pub use repair::{Repair, Verify};
-
-/// The names that most actions use.
-mod prelude {
-    #[allow(unused_imports)] // the links of the documentation use them
-    pub(crate) use mongo_patterns_core::{ErrorKind::*, Repository};
-    pub(crate) use mongo_patterns_core::{Removed, Updated};
-
-    pub(crate) use crate::repository::OutlierRepository;
-    pub(crate) use crate::repository::prelude::*;
-    pub(crate) use crate::results::*;
-}

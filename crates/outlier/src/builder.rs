@@ -1,10 +1,12 @@
 //! The builder of a repository.
 
-use mongo_patterns_core::settings::{check_acknowledged, check_bound, required};
+use mongo_patterns_core::settings::{check_acknowledged, check_bound, configuration, required};
+use mongo_patterns_core::{FieldName, Result};
+use mongodb::Collection;
+use mongodb::bson::RawDocumentBuf;
 
-use crate::prelude::*;
 use crate::repository::OutlierRepository;
-use crate::settings::seq_index;
+use crate::settings::{Settings, seq_index};
 
 mongo_patterns_core::builder! {
     /// Builds an [`OutlierRepository`]: the field names, the threshold and the bound of overflow documents.

@@ -211,7 +211,6 @@ pub mod action;
 mod builder;
 mod form;
 mod migrate;
-mod prelude;
 mod query;
 mod read;
 mod repair;

@@ -10,18 +10,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures::future::ready;
 use futures::stream::try_unfold;
-use mongo_patterns_core::PlannedCommand;
+use futures::{Stream, TryStreamExt};
+use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::Remedy;
 use mongo_patterns_core::migration::{MigrateOptions, Pace, both};
+use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::{PlannedCommand, Result};
 use mongodb::bson::oid::ObjectId;
+use mongodb::bson::{Bson, doc};
+use mongodb::options::FindOneOptions;
 
+use crate::query;
 use crate::repair::check::Summary;
 use crate::repair::check_settings::check_migration;
 use crate::repair::finding::Unrepaired;
 use crate::repair::fix::Fix;
 use crate::repair::rewrite::{self, rewrite};
 use crate::repair::scan::{names, summaries_with_progress, until_error};
-use crate::repository::prelude::*;
+use crate::repository::Shared;
 use crate::results::Migrated;
 
 /// How many lists a plan lists the commands of.

@@ -2,8 +2,16 @@
 
 pub(crate) mod elements;
 
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::migration::Step;
+use mongo_patterns_core::{Error, ErrorKind, Result, send};
+use mongodb::Collection;
+use mongodb::bson::{Bson, Document, RawDocumentBuf};
+use mongodb::options::{FindOneOptions, FindOptions};
+
 use crate::form::document::is_true;
-use crate::repository::prelude::*;
+use crate::query;
+use crate::repository::Shared;
 use crate::results::not_found;
 
 /// Refuses undefined, which no filter of a server matches.

@@ -3,15 +3,17 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::hints::HintCache;
 use mongo_patterns_core::index::{Ensure, Managed};
 use mongo_patterns_core::lanes::{Joined, Lanes};
 use mongo_patterns_core::topology::Topology;
-use mongo_patterns_core::{Repository, Validator};
-use mongodb::ClientSession;
+use mongo_patterns_core::{Repository, Result, Validator, document_id};
+use mongodb::bson::{Bson, RawDocumentBuf, doc};
+use mongodb::{ClientSession, Collection};
 
 use crate::form::validator;
-use crate::prelude::*;
+use crate::settings::Settings;
 
 mongo_patterns_core::repository! {
     /// A collection of documents with an array each, and a second collection for the elements beyond a threshold.
@@ -170,11 +172,4 @@ impl<D, E> Repository for OutlierRepository<D, E> {
             Validator::new(overflow.namespace(), validator::overflow(settings)),
         ]
     }
-}
-
-/// The names that the modules above the repository use.
-pub(crate) mod prelude {
-    pub(crate) use super::Shared;
-    pub(crate) use crate::prelude::*;
-    pub(crate) use crate::query;
 }

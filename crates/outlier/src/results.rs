@@ -1,8 +1,8 @@
 //! The results of the calls.
 
-use mongo_patterns_core::InvalidDocuments;
-
-use crate::prelude::*;
+use mongo_patterns_core::{Error, ErrorKind, InvalidDocuments};
+use mongodb::bson::Bson;
+use serde::Serialize;
 
 /// A main document, without its overflow documents.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,11 +1,22 @@
+use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::{
+    Contention, Corrupt, DuplicateKey, Encode, IndexMissing, InvalidArgument, InvalidItemId, InvalidKey, InvalidTime,
+    ServerSelection, TooLarge,
+};
+use mongo_patterns_core::array::Encoded;
+use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::lanes::{Lane, Stored, Target, Turn};
+use mongo_patterns_core::{EncodeKey, EncodedKey, Error, Key, Result};
+use mongodb::bson::DateTime;
+use serde::Serialize;
+use tracing::Span;
 
-use crate::action::prelude::*;
 use crate::form::item::{Item, check_sizes};
-use crate::repository::History;
+use crate::repository::{BucketRepository, History, Shared};
 use crate::results::Appended;
 use crate::write::batch::StoreBatch;
 use crate::write::key_write::KeyWrite;

@@ -1,7 +1,16 @@
-use mongo_patterns_core::transaction::with_stored;
+use std::borrow::Borrow;
 
-use crate::action::prelude::*;
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::{Encode, InvalidArgument, InvalidItemId, InvalidTime, TooLarge};
+use mongo_patterns_core::array::Encoded;
+use mongo_patterns_core::transaction::with_stored;
+use mongo_patterns_core::{EncodeKey, EncodedKey, Error, Key, Result};
+use mongodb::bson::DateTime;
+use serde::Serialize;
+use tracing::Span;
+
 use crate::form::item::{Item, check_sizes};
+use crate::repository::{BucketRepository, Shared};
 use crate::results::AppendedMany;
 use crate::write::batch::StoreBatch;
 use crate::write::key_write::KeyWrite;

@@ -1,6 +1,14 @@
-use futures::StreamExt;
+use std::pin::Pin;
 
-use crate::action::prelude::*;
+use futures::{Stream, StreamExt};
+use mongo_patterns_core::ErrorKind::InvalidArgument;
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::{Encode, InvalidItemId, InvalidKey, InvalidTime};
+use mongo_patterns_core::{Error, Key, Result};
+use serde::Serialize;
+use tracing::Span;
+
+use crate::repository::{BucketRepository, Shared};
 use crate::results::{AppendProgress, AppendedMany};
 use crate::write::sink::{OnProgress, Sink};
 

@@ -1,10 +1,22 @@
-use futures::stream::{StreamExt, TryStreamExt, once};
-use mongo_patterns_core::send::Rows;
+use std::marker::PhantomData;
+use std::pin::Pin;
 use std::time::Duration;
 
-use crate::action::prelude::*;
+use futures::Stream;
+use futures::stream::{StreamExt, TryStreamExt, once};
+use mongo_patterns_core::ErrorKind::InvalidArgument;
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::{Corrupt, Decode};
+use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::send::{self, Rows};
+use mongo_patterns_core::{Error, Key, Result};
+use mongodb::bson::{Document, doc};
+use mongodb::options::AggregateOptions;
+use serde::de::DeserializeOwned;
+
 use crate::form::document::read_unwound;
 use crate::query::across::{self, Explained, ItemFilter, found_items};
+use crate::repository::{BucketRepository, Shared};
 use crate::results::{FoundItem, ItemsPlan};
 
 impl<K: Key, T> BucketRepository<K, T> {

@@ -1,11 +1,22 @@
+use std::borrow::Borrow;
+use std::marker::PhantomData;
+use std::pin::Pin;
 use std::time::Duration;
 
+use futures::Stream;
 use futures::stream::try_unfold;
+use mongo_patterns_core::ErrorKind::InvalidArgument;
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::{Configuration, Corrupt, Decode, InvalidKey};
+use mongo_patterns_core::action::run;
+use mongo_patterns_core::{EncodeKey, EncodedKey, Error, Key, Result};
+use mongodb::bson::DateTime;
+use serde::de::DeserializeOwned;
 
-use crate::action::prelude::*;
 use crate::form::token::ItemToken;
 use crate::read::items::{ItemReader, Wanted};
 use crate::read::time_range::TimeRange;
+use crate::repository::{BucketRepository, Shared};
 use crate::results::ItemPage;
 
 const HOUR: Duration = Duration::from_secs(60 * 60);

@@ -1,8 +1,17 @@
+use std::borrow::Borrow;
+use std::marker::PhantomData;
+use std::pin::Pin;
+
+use futures::Stream;
 use futures::future::ready;
 use futures::stream::{once, unfold};
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::{Corrupt, InvalidKey};
+use mongo_patterns_core::action::run;
+use mongo_patterns_core::{EncodeKey, EncodedKey, Error, Key, Result};
 
-use crate::action::prelude::*;
 use crate::read::keys::LooseScan;
+use crate::repository::{BucketRepository, Shared};
 
 impl<K: Key, T> BucketRepository<K, T> {
     /// Returns the keys that have buckets, each once, as a stream in the order of their buckets' `_id`: strings, and

@@ -1,13 +1,21 @@
-use mongo_patterns_core::FoundInvalid;
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::{
+    Configuration, Contention, CountMismatch, DuplicateKey, InvalidArgument, InvalidItemId, InvalidKey, InvalidTime,
+    TargetNotEmpty, TooLarge, Unsupported,
+};
+use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::key::KeyExpressions;
-use mongo_patterns_core::migration;
 use mongo_patterns_core::progress::Reporter;
 use mongo_patterns_core::settings::configuration;
+use mongo_patterns_core::{FieldName, FoundInvalid, Key, Result, migration};
+use mongodb::Collection;
+use mongodb::bson::RawDocumentBuf;
 
-use crate::action::prelude::*;
 use crate::migrate::migration::{Direction, Migration};
 use crate::query::time_format::TimeFormat;
 use crate::query::to_buckets::ToBuckets;
+use crate::repository::{BucketRepository, Shared};
 use crate::results::Migrated;
 
 impl<K: Key, T> BucketRepository<K, T> {

@@ -1,8 +1,13 @@
-use mongo_patterns_core::migration;
-use mongo_patterns_core::progress::Reporter;
+use std::marker::PhantomData;
 
-use crate::action::prelude::*;
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::{Corrupt, IndexMismatch, IndexMissing, InvalidArgument, Unsupported};
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::{Key, Result, migration};
+
 use crate::migrate::page_size::PageSizeMigration;
+use crate::repository::{BucketRepository, Shared};
 use crate::results::Migrated;
 
 impl<K: Key, T> BucketRepository<K, T> {

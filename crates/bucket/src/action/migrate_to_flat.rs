@@ -1,10 +1,15 @@
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::{Corrupt, Encode, InvalidItemId, InvalidKey, TargetNotEmpty};
+use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::key::KeyExpressions;
-use mongo_patterns_core::migration;
 use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::{FieldName, Key, Result, migration};
+use mongodb::Collection;
+use mongodb::bson::RawDocumentBuf;
 
-use crate::action::prelude::*;
 use crate::migrate::migration::{Direction, Migration};
 use crate::query::to_flat::ToFlat;
+use crate::repository::{BucketRepository, Shared};
 use crate::results::Migrated;
 
 impl<K: Key, T> BucketRepository<K, T> {

@@ -1,6 +1,17 @@
-use crate::action::prelude::*;
+use std::borrow::Borrow;
+use std::marker::PhantomData;
+
+use mongo_patterns_core::ErrorKind::InvalidArgument;
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::{Corrupt, Decode, InvalidKey};
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::{EncodeKey, EncodedKey, Error, Key, Result};
+use mongodb::options::FindOneOptions;
+use serde::de::DeserializeOwned;
+
 use crate::form::document::{Bucket, Part};
 use crate::query::buckets::{buckets, by_id};
+use crate::repository::{BucketRepository, Shared};
 
 impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     /// Returns a page of a key by its number, from 1, the oldest. `None` after the last one.

@@ -1,7 +1,17 @@
-use crate::action::prelude::*;
+use std::borrow::Borrow;
+use std::marker::PhantomData;
+
+use mongo_patterns_core::ErrorKind::InvalidArgument;
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::{Corrupt, Decode, InvalidKey};
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::{EncodeKey, EncodedKey, Error, Key, Result};
+use serde::de::DeserializeOwned;
+
 use crate::form::document::{Bucket, Part};
 use crate::form::token::PageToken;
 use crate::query::buckets::{buckets_beyond, buckets_of_key, first_by_id};
+use crate::repository::{BucketRepository, Shared};
 use crate::results::PageSlice;
 
 impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {

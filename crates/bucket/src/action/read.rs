@@ -1,12 +1,21 @@
 //! The calls that read.
 
-use mongo_patterns_core::action::Read;
+use std::borrow::Borrow;
 
-use crate::action::prelude::*;
+use mongo_patterns_core::ErrorKind::InvalidArgument;
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::{Configuration, Corrupt, Decode, IndexMissing, InvalidItemId, InvalidKey};
+use mongo_patterns_core::action::Read;
+use mongo_patterns_core::key::stored_integer;
+use mongo_patterns_core::{EncodeKey, Error, IntoId, Key};
+use mongodb::options::FindOneOptions;
+use serde::de::DeserializeOwned;
+
 use crate::form::document::{Bucket, Part, read_item};
 use crate::form::token::PageToken;
 use crate::query::buckets::{buckets, buckets_beyond, buckets_of_key, counts, first_by_id, last_items};
 use crate::query::item::only_item;
+use crate::repository::BucketRepository;
 use crate::results::Counts;
 use crate::write::one_item::OneItem;
 

@@ -1,10 +1,14 @@
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::{Configuration, SettingsMismatch};
 use mongo_patterns_core::catalog::Stored;
+use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::send::{Every, IsRouter};
 use mongo_patterns_core::settings::configuration;
+use mongo_patterns_core::{Key, Result};
 
-use crate::action::prelude::*;
 use crate::query::figures::{outdated, recomputed};
 use crate::query::totals::with_items;
+use crate::repository::{BucketRepository, Shared};
 use crate::results::RebuiltFigures;
 use crate::settings::FIGURES;
 

@@ -1,8 +1,15 @@
-use mongo_patterns_core::settings::{check_bound, configuration};
+use std::borrow::Borrow;
 
-use crate::action::prelude::*;
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::{Configuration, InvalidKey};
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::settings::{check_bound, configuration};
+use mongo_patterns_core::{EncodeKey, EncodedKey, Error, Key, Result};
+use mongodb::bson::DateTime;
+
 use crate::query::buckets::{first_by_id, only_id};
 use crate::query::expiry::{all_before, these_before};
+use crate::repository::{BucketRepository, Shared};
 use crate::results::RemovedBuckets;
 use crate::settings::Settings;
 use crate::write::old_items::OldItems;

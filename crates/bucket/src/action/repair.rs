@@ -1,11 +1,17 @@
+use std::borrow::Borrow;
+use std::marker::PhantomData;
+
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::{Contention, Unsupported};
 use mongo_patterns_core::action::ActionStream;
 use mongo_patterns_core::progress::Reporter;
 use mongo_patterns_core::verify::checked;
+use mongo_patterns_core::{EncodeKey, EncodedKey, Error, Key, Result};
 
-use crate::action::prelude::*;
 use crate::repair::finding::Repaired;
 use crate::repair::run::repairs;
 use crate::repair::scan::Scan;
+use crate::repository::{BucketRepository, Shared};
 
 impl<K: Key, T> BucketRepository<K, T> {
     /// Repairs the findings of [`verify`](Self::verify), key by key, as far as that needs no guess and loses no item.

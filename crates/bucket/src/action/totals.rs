@@ -1,13 +1,20 @@
+use std::borrow::Borrow;
 use std::time::Duration;
 
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::{Configuration, InvalidArgument, InvalidKey};
 use mongo_patterns_core::action::aggregate_batch_size;
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::error::CommandError;
 use mongo_patterns_core::settings::configuration;
-use mongodb::options::AggregateOptions;
+use mongo_patterns_core::{EncodeKey, EncodedKey, Error, Key, Result};
+use mongodb::bson::{DateTime, Document};
+use mongodb::options::{AggregateOptions, Hint};
 
-use crate::action::prelude::*;
 use crate::query::buckets::by_id;
 use crate::query::totals::{totals, totals_by};
 use crate::read::time_range::TimeRange;
+use crate::repository::{BucketRepository, Shared};
 use crate::results::Totals;
 use crate::settings::figures::Figures;
 use crate::settings::window::TimeUnit;

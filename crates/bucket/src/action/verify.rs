@@ -1,10 +1,16 @@
+use std::borrow::Borrow;
+use std::marker::PhantomData;
+
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::{InvalidKey, SettingsMismatch};
 use mongo_patterns_core::action::ActionStream;
 use mongo_patterns_core::progress::Reporter;
 use mongo_patterns_core::verify::{checked, each, scan};
+use mongo_patterns_core::{EncodeKey, EncodedKey, Error, Key, Result};
 
-use crate::action::prelude::*;
 use crate::repair::finding::Finding;
 use crate::repair::scan::Scan;
+use crate::repository::{BucketRepository, Shared};
 
 impl<K: Key, T> BucketRepository<K, T> {
     /// Checks the stored buckets, key by key.

@@ -1,14 +1,26 @@
 //! The calls that write.
 
-use mongo_patterns_core::action::Write;
-use mongo_patterns_core::update::{self, Operator, Operators};
-use mongodb::options::UpdateModifications;
+use std::borrow::Borrow;
 
-use crate::action::prelude::*;
+use mongo_patterns_core::ErrorKind::InvalidTime;
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::{
+    Configuration, Contention, Corrupt, DuplicateKey, IndexMissing, InvalidArgument, InvalidItemId, InvalidKey,
+    NotFound, TooLarge, Unsupported,
+};
+use mongo_patterns_core::action::Write;
+use mongo_patterns_core::array::Encoded;
+use mongo_patterns_core::update::{self, Operator, Operators};
+use mongo_patterns_core::{EncodeKey, Error, FieldName, IntoId, Key, Removed, Result, Updated};
+use mongodb::bson::{Bson, DateTime};
+use mongodb::options::UpdateModifications;
+use serde::Serialize;
+
 use crate::form::id;
 use crate::form::item::Item;
 use crate::form::window::start;
 use crate::query::item::replace;
+use crate::repository::BucketRepository;
 use crate::results::DeletedKey;
 use crate::settings::Settings;
 use crate::write::delete::delete;

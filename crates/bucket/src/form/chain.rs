@@ -2,17 +2,18 @@
 
 use std::collections::HashSet;
 
+use mongo_patterns_core::key::stored_integer;
 use mongo_patterns_core::rewrite::Changes;
 use mongo_patterns_core::size::MAX_BYTES;
 use mongo_patterns_core::stored::can_be_in;
-use mongodb::bson::RawBson;
+use mongo_patterns_core::{EncodedKey, Error, ErrorKind, Result};
 use mongodb::bson::raw::{CString, RawArrayBuf};
+use mongodb::bson::{Bson, Document, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, doc};
 
 use crate::form::document::id_of;
 use crate::form::id::{self, Tail};
 use crate::form::layout::{Page, lay_out};
 use crate::form::window::start;
-use crate::prelude::*;
 use crate::settings::Settings;
 
 /// Consecutive buckets of one key, oldest first, up to the newest.

@@ -1,10 +1,12 @@
 //! A stored bucket, and how it is read.
 
-use mongodb::bson;
+use mongo_patterns_core::key::stored_integer;
+use mongo_patterns_core::{EncodedKey, Error, ErrorKind, FieldName, Key, Result};
+use mongodb::bson::{self, Bson, RawBsonRef, RawDocument};
+use serde::de::DeserializeOwned;
 
 use crate::form::id::Tail;
 use crate::form::token::PageToken;
-use crate::prelude::*;
 use crate::settings::Settings;
 
 /// A stored document: one page of the history of a key.

@@ -17,9 +17,10 @@
 use std::cmp::Ordering;
 
 use mongo_patterns_core::number::{Number, Sum};
+use mongo_patterns_core::{Error, ErrorKind, Result};
+use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, doc};
 
 use crate::form::item_id::ItemId;
-use crate::prelude::*;
 use crate::settings::figures::{Figure, Figures};
 
 /// The count of figures that are not current. No number of appends raises it above zero, so that the TTL index, which has the
@@ -240,6 +241,7 @@ mod tests {
 
     use super::*;
     use crate::settings::with_figures;
+    use mongodb::bson::DateTime;
 
     fn computed(items: &[RawDocumentBuf]) -> Document {
         let settings = with_figures(&["qty"], &["ticker"], true);

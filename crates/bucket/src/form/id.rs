@@ -1,6 +1,7 @@
 //! The `_id` of a bucket: the key, `_`, the second, and a suffix where one second has several buckets.
 
-use crate::prelude::*;
+use mongo_patterns_core::{EncodedKey, Error, ErrorKind, Key, Result};
+use mongodb::bson::DateTime;
 
 /// Ten digits hold every second from 1970 to 2286. The seconds of today have ten digits anyway, as in MongoDB's manual.
 pub(crate) const SECOND_DIGITS: usize = 10;

@@ -1,13 +1,14 @@
 //! An encoded item, and the bucket that it is stored in.
 
 use mongo_patterns_core::array::{self, Encoded};
+use mongo_patterns_core::{EncodedKey, Error, ErrorKind, Result};
 use mongodb::bson::raw::CString;
-use mongodb::bson::{RawBson, cstr};
+use mongodb::bson::{Bson, DateTime, RawBson, RawDocumentBuf, cstr};
+use serde::Serialize;
 
 use crate::form::id;
 use crate::form::item_id::ItemId;
 use crate::form::window::start;
-use crate::prelude::*;
 use crate::settings::Settings;
 
 /// An item, encoded once: its bytes are copied into its bucket.
@@ -142,6 +143,8 @@ pub(crate) fn bucket(
 #[cfg(test)]
 mod tests {
     use super::*;
+    
+    
 
     #[test]
     fn a_bucket_is_encoded_as_the_driver_encodes_it() {

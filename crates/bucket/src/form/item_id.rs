@@ -1,10 +1,11 @@
 //! The id of an item, by which it is stored once.
 
-use mongodb::bson::Binary;
+use mongo_patterns_core::key::stored_integer;
+use mongo_patterns_core::{Error, ErrorKind, Result};
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::spec::BinarySubtype;
+use mongodb::bson::{Binary, Bson, DateTime, RawBsonRef};
 
-use crate::prelude::*;
 use crate::settings::Settings;
 
 /// The id of an item. Two ids are equal exactly where the server takes them for equal: there are no fractions, and the
@@ -80,6 +81,7 @@ mod tests {
     use mongodb::bson::{Uuid, rawdoc};
 
     use super::*;
+    
 
     #[test]
     fn an_id_is_equal_given_and_stored() {

@@ -1,6 +1,8 @@
 //! The validator of a collection of buckets.
 
-use crate::prelude::*;
+use mongo_patterns_core::Key;
+use mongodb::bson::{Document, doc};
+
 use crate::settings::Settings;
 
 /// Returns a validator that refuses documents that are no buckets.

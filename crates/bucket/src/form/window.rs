@@ -7,8 +7,10 @@
 //! The second in an `_id` is that of an item of the window. So the `_id`s of two windows do not overlap, and their order
 //! is that of the windows, whenever a late item opens a bucket. A read by time needs no other index.
 
+use mongo_patterns_core::EncodedKey;
+use mongodb::bson::{DateTime, RawBsonRef};
+
 use crate::form::id::{LAST_SECOND, Tail, digits};
-use crate::prelude::*;
 use crate::settings::Settings;
 use crate::settings::window::Windows;
 
@@ -79,6 +81,8 @@ pub(crate) fn start(window: i64) -> DateTime {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mongo_patterns_core::EncodeKey;
+    use mongo_patterns_core::FieldName;
 
     fn windows(seconds: u32) -> Windows {
         Windows {

@@ -1,16 +1,17 @@
 //! The checks of a migration, before anything is written.
 
-use mongo_patterns_core::InvalidDocuments;
 use mongo_patterns_core::catalog::Last;
+use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::{self, Remedy};
 use mongo_patterns_core::migration::{FILTER, Step, both, number, refuse_one, selecting};
 use mongo_patterns_core::settings::is_unacknowledged;
+use mongo_patterns_core::{Error, ErrorKind, FieldName, InvalidDocuments, Result};
 use mongodb::bson::spec::BinarySubtype;
-use mongodb::bson::{Binary, Uuid};
+use mongodb::bson::{Binary, Bson, Document, Uuid, doc};
+use mongodb::options::FindOneOptions;
 
 use crate::migrate::migration::{Chunks, Direction, Migration, failed, read_from};
 use crate::migrate::selection::check_any_valid;
-use crate::prelude::*;
 use crate::query::chunk::any_document;
 use crate::query::compare::{Keys, other_keys};
 use crate::query::to_buckets::ToBuckets;

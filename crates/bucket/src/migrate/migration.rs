@@ -1,13 +1,14 @@
 //! A migration between a flat collection and buckets: its collections, and what it reads.
 
-use mongo_patterns_core::InvalidDocuments;
-use mongo_patterns_core::error;
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::error::{self, CommandError};
 use mongo_patterns_core::index::{Ensure, serves};
 use mongo_patterns_core::migration::{MigrateOptions, Step, both, number, record_filter, selecting};
-use mongodb::bson::Uuid;
-use mongodb::options::Collation;
+use mongo_patterns_core::{Error, ErrorKind, FieldName, InvalidDocuments, Key, Result};
+use mongodb::Collection;
+use mongodb::bson::{Bson, Document, RawDocumentBuf, Uuid, doc};
+use mongodb::options::{Collation, FindOneOptions, Hint};
 
-use crate::prelude::*;
 use crate::query::chunk::{Range, only_field};
 use crate::query::compare::{Keys, comparison};
 use crate::query::to_buckets::ToBuckets;

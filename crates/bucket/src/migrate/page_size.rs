@@ -2,13 +2,14 @@
 
 use futures::TryStreamExt;
 use mongo_patterns_core::catalog::Stored;
+use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::index::drop_old_index;
 use mongo_patterns_core::migration::Pace;
 use mongo_patterns_core::progress::Reporter;
 use mongo_patterns_core::topology::Topology;
+use mongo_patterns_core::{Error, ErrorKind, Key, Result, measure};
 use mongodb::bson::RawBson;
 
-use crate::prelude::*;
 use crate::repair::finding::{Repaired, Unrepaired};
 use crate::repair::run::repairs;
 use crate::repair::scan::Scan;

@@ -1,14 +1,15 @@
 //! The steps of a migration between a flat collection and buckets: check, begin or resume, chunk by chunk, compare.
 
-use mongo_patterns_core::InvalidDocuments;
 use mongo_patterns_core::catalog::{Last, Position, Record, check_no_migration_runs, migration_comment};
-use mongo_patterns_core::error;
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::error::{self, CommandError};
 use mongo_patterns_core::index::State;
 use mongo_patterns_core::migration::{Step, both, number};
 use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::{Error, ErrorKind, InvalidDocuments, Result};
+use mongodb::bson::{Bson, Document, doc};
 
 use crate::migrate::migration::{Chunks, Compared, Direction, Migration, failed};
-use crate::prelude::*;
 use crate::query::chunk::{Range, count, merge};
 use crate::results::Migrated;
 

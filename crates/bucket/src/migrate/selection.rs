@@ -1,10 +1,11 @@
 //! The documents of the source that a migration reads: those of its filter, and of these the valid ones.
 
+use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::migration::{both, check_filter, number};
-use mongo_patterns_core::{FoundInvalid, InvalidDocuments};
+use mongo_patterns_core::{Error, ErrorKind, FoundInvalid, InvalidDocuments, Result};
+use mongodb::bson::{Document, doc};
 
 use crate::migrate::migration::{Direction, Migration, failed};
-use crate::prelude::*;
 use crate::query::to_buckets::ToBuckets;
 
 impl Migration<'_> {

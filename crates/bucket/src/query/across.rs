@@ -7,7 +7,9 @@
 //! The first match selects buckets with `$elemMatch`, which an index on fields of the items serves. After the unwind a
 //! second match decides about each item. The first may be weaker than the second, and never stronger.
 
-use crate::prelude::*;
+use mongo_patterns_core::{Error, ErrorKind, Result};
+use mongodb::bson::{Bson, Document, doc};
+
 use crate::settings::Settings;
 
 /// A filter of items, in the forms for buckets and for unwound items.

@@ -1,12 +1,13 @@
 //! The buckets of a key.
 
+use mongo_patterns_core::EncodedKey;
 use mongo_patterns_core::action::batch_size;
 use mongo_patterns_core::stored::can_be_in;
 use mongodb::bson::oid::ObjectId;
-use mongodb::bson::{Regex, Uuid, cstr};
+use mongodb::bson::{Bson, DateTime, Document, Regex, Uuid, cstr, doc};
+use mongodb::options::FindOptions;
 
 use crate::form::token::PageToken;
-use crate::prelude::*;
 use crate::settings::Settings;
 
 /// Matches all ids of the key, such as `/^123_/`. With the first digits of a tail, the ids that start with them.
@@ -219,6 +220,7 @@ mod tests {
     use super::*;
     use crate::query::tests::{key, regex};
     use crate::settings::with_windows;
+    use mongo_patterns_core::EncodeKey;
 
     #[test]
     fn pages_are_found_by_prefix_and_position() {

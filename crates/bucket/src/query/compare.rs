@@ -8,9 +8,10 @@
 //! document's group there (SERVER-70395). It does not have `$mergeObjects`, so these groups run in the classic engine, which
 //! writes them in sorted runs: 76 s for ten million groups, where the slot-based engine took 741 s.
 
+use mongo_patterns_core::FieldName;
 use mongo_patterns_core::key::KeyExpressions;
+use mongodb::bson::{Bson, Document, doc};
 
-use crate::prelude::*;
 use crate::settings::Settings;
 
 /// The keys to compare.
@@ -97,6 +98,7 @@ pub(super) fn one_unless(condition: &Bson) -> Document {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mongo_patterns_core::Key;
 
     fn field(name: &str) -> FieldName {
         FieldName::new(name).unwrap()

@@ -1,6 +1,8 @@
 //! The filters of a removal of old buckets.
 
-use crate::prelude::*;
+use mongo_patterns_core::EncodedKey;
+use mongodb::bson::{DateTime, Document, doc};
+
 use crate::query::buckets::buckets_of_range;
 use crate::settings::Settings;
 

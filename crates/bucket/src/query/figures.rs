@@ -1,10 +1,9 @@
 //! The figures of a bucket in updates and as expressions.
 
 use mongo_patterns_core::number::TOLERANCE;
-use mongodb::bson::Decimal128;
+use mongodb::bson::{Bson, Decimal128, Document, doc};
 
 use crate::form::figures::{COUNT, COUNTS, FIRST, LAST, MARK, MAX, MIN, SUM};
-use crate::prelude::*;
 use crate::settings::Settings;
 use crate::settings::figures::{Figure, Figures};
 
@@ -232,6 +231,7 @@ mod tests {
     use super::*;
     use crate::query::append::push;
     use crate::settings::with_figures;
+    use mongodb::bson::DateTime;
 
     #[test]
     fn an_append_keeps_the_figures_in_its_update() {

@@ -1,9 +1,10 @@
 //! The commands on one item, which its id identifies.
 
+use mongo_patterns_core::{EncodedKey, FieldName};
+use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::UpdateModifications;
 
 use crate::form::item_id::ItemId;
-use crate::prelude::*;
 use crate::query::figures::recomputed;
 use crate::settings::Settings;
 
@@ -99,6 +100,7 @@ pub(crate) fn is_open_with_others(settings: &Settings) -> Document {
 mod tests {
     use super::*;
     use crate::settings::with_figures;
+    use mongo_patterns_core::EncodeKey;
 
     /// Returns an update as it is sent.
     fn sent(update: &UpdateModifications) -> Bson {

@@ -1,9 +1,10 @@
 //! The pipelines of a migration from flat documents to buckets.
 
+use mongo_patterns_core::FieldName;
 use mongo_patterns_core::key::KeyExpressions;
+use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use crate::form::id::{LAST_SECOND, LAST_SUFFIX, SECOND_DIGITS, SUFFIX_DIGITS};
-use crate::prelude::*;
 use crate::query::compare::{count_unless, one_unless, repeated};
 use crate::query::figures::{figures_of, has_values};
 use crate::query::time_format::TimeFormat;
@@ -264,6 +265,7 @@ fn digits(number: Bson, width: usize) -> Document {
 mod tests {
     use super::*;
     use crate::settings::with_windows;
+    use mongo_patterns_core::Key;
 
     fn form(settings: &Settings) -> ToBuckets<'_> {
         ToBuckets {

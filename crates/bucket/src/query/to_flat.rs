@@ -1,8 +1,9 @@
 //! The pipelines of a migration from buckets to flat documents.
 
+use mongo_patterns_core::FieldName;
 use mongo_patterns_core::key::KeyExpressions;
+use mongodb::bson::{Bson, Document, doc};
 
-use crate::prelude::*;
 use crate::query::compare::{count_unless, one_unless, repeated};
 use crate::settings::Settings;
 
@@ -111,6 +112,7 @@ fn own_id() -> Bson {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mongo_patterns_core::Key;
 
     #[test]
     fn an_item_becomes_a_document_with_its_key_and_a_stable_id() {

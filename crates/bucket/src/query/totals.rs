@@ -1,7 +1,9 @@
 //! The pipeline that adds the figures of the buckets of a key.
 
+use mongo_patterns_core::EncodedKey;
+use mongodb::bson::{Bson, DateTime, Document, doc};
+
 use crate::form::figures::{COUNT, COUNTS, FIRST, LAST, MAX, MIN, SUM};
-use crate::prelude::*;
 use crate::query::buckets::buckets_of_range;
 use crate::query::figures::{are_current, figures_of, items, path};
 use crate::query::range::items_between;

@@ -3,11 +3,14 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::{EncodedKey, Key, Result};
 use mongodb::ClientSession;
+use mongodb::bson::{Document, RawBsonRef, RawDocument, RawDocumentBuf};
+use serde::de::DeserializeOwned;
 
 use crate::form::document::{Bucket, Part, read_size};
 use crate::form::token::ItemToken;
-use crate::prelude::*;
 use crate::query::buckets::{buckets_within, first_by_id};
 use crate::query::range::{all_items, first_times, sizes, with_items};
 use crate::read::time_range::{StartSearch, TimeRange};

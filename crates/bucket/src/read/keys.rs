@@ -11,10 +11,13 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::{EncodedKey, Error, Key, Result};
 use mongodb::ClientSession;
+use mongodb::bson::{Bson, doc};
+use mongodb::options::{FindOptions, Hint};
 
 use crate::form::id::key_of_id;
-use crate::prelude::*;
 use crate::query::buckets::{by_id, only_id};
 use crate::repository::Shared;
 

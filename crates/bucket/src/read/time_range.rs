@@ -28,8 +28,10 @@
 
 use std::time::Duration;
 
+use mongo_patterns_core::{Error, ErrorKind, Result};
+use mongodb::bson::{Bson, DateTime};
+
 use crate::form::id::{LAST_SECOND, digits};
-use crate::prelude::*;
 use crate::query::range::items_between;
 use crate::settings::Settings;
 

@@ -2,11 +2,14 @@
 
 use std::collections::{HashMap, HashSet};
 
+use mongo_patterns_core::key::stored_integer;
+use mongo_patterns_core::{EncodedKey, Key};
+use mongodb::bson::{Bson, DateTime, RawBsonRef, RawDocument};
+
 use crate::form::document::id_of;
 use crate::form::id::{Tail, key_of_id};
 use crate::form::item_id::ItemId;
 use crate::form::window::start;
-use crate::prelude::*;
 use crate::repair::finding::{Finding, Problem};
 use crate::settings::Settings;
 use crate::settings::figures::Figures;

@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use mongo_patterns_core::rewrite::Changes;
+use mongo_patterns_core::{EncodedKey, ErrorKind, Key, Result};
+use mongodb::bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
 use crate::form::chain::{Chain, StoredItem};
 use crate::form::id::{self, Tail};
 use crate::form::item_id::ItemId;
-use crate::prelude::*;
 use crate::repair::check::{Position, Summary, check};
 use crate::repair::finding::{Finding, Problem, Unrepaired};
 use crate::settings::Settings;

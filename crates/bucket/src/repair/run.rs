@@ -13,10 +13,11 @@
 //! order only with its items, and a new `_id` must not be that of such a bucket.
 
 use mongo_patterns_core::action::ActionStream;
+use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::transaction::{self, lock_documents};
 use mongo_patterns_core::verify::{confirmed, each, scan};
+use mongo_patterns_core::{EncodedKey, Error, ErrorKind, Key, Result};
 
-use crate::prelude::*;
 use crate::query::append::open_bucket_of_any_id;
 use crate::query::buckets::{Found, buckets_of_any_key_field};
 use crate::repair::check::check;

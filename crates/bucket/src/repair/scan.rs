@@ -10,11 +10,14 @@ use std::collections::{BTreeMap, HashSet};
 use std::marker::PhantomData;
 
 use futures::TryStreamExt;
+use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::progress::Reporter;
-use mongo_patterns_core::send::Rows;
+use mongo_patterns_core::send::{self, Rows};
 use mongo_patterns_core::verify::{self, confirmed};
+use mongo_patterns_core::{EncodedKey, Key, Result};
+use mongodb::bson::{Bson, Document, doc};
+use mongodb::options::AggregateOptions;
 
-use crate::prelude::*;
 use crate::query::buckets::{Found, buckets_of_any_form};
 use crate::query::summary::summaries;
 use crate::repair::check::{Summary, check};

@@ -2,12 +2,16 @@
 
 use std::collections::{HashMap, HashSet};
 
-use mongo_patterns_core::error::refused_document;
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::error::{CommandError, refused_document};
+use mongo_patterns_core::{Error, ErrorKind, Result};
+use mongodb::bson::RawDocumentBuf;
+use mongodb::options::{FindOptions, Hint};
+use tracing::Span;
 
 use crate::form::item::{Item, bucket};
 use crate::form::item_id::ItemId;
 use crate::form::new_ids::NewIds;
-use crate::prelude::*;
 use crate::query::buckets::{buckets_between, by_id, ids_between, only_id};
 use crate::write::key_write::{Collision, KeyWrite};
 use crate::write::store::{Store, Stored};

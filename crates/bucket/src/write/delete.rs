@@ -8,7 +8,10 @@
 //! and inserted it again with the same `_id`. So a `deleteMany` that matched nothing does not prove that no bucket is
 //! left.
 
-use crate::prelude::*;
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::{EncodedKey, Error, ErrorKind, Result};
+use mongodb::options::FindOneOptions;
+
 use crate::query::buckets::{buckets_to_delete, only_id};
 use crate::repository::Shared;
 use crate::results::DeletedKey;

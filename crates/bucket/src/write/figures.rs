@@ -8,11 +8,13 @@
 //! their count, and a second command computes them. In between, and if the second command is never sent, reads take the
 //! items of the bucket. Whichever of several writers computes the figures, it computes them from all items.
 
-use mongo_patterns_core::Updated;
-use mongodb::bson::RawBson;
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::error::CommandError;
+use mongo_patterns_core::{Result, Updated, send};
+use mongodb::Collection;
+use mongodb::bson::{Document, RawBson, RawDocumentBuf};
 use mongodb::options::{FindOneAndUpdateOptions, ReturnDocument, UpdateModifications};
 
-use crate::prelude::*;
 use crate::query::figures::{marked, recomputed};
 use crate::settings::Settings;
 use crate::settings::figures::Figures;

@@ -17,13 +17,16 @@
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
-use mongo_patterns_core::error::{duplicate_key, is_bad_hint, lost_race};
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::error::{CommandError, duplicate_key, is_bad_hint, lost_race};
 use mongo_patterns_core::index::index_missing;
+use mongo_patterns_core::{EncodedKey, Error, ErrorKind, Result};
+use mongodb::bson::{Bson, Document, RawBsonRef, RawDocumentBuf};
+use mongodb::options::{FindOneOptions, FindOptions, Hint};
 
 use crate::form::document::id_of;
 use crate::form::id::Tail;
 use crate::form::item_id::ItemId;
-use crate::prelude::*;
 use crate::query::append::open_bucket_of_any_id;
 use crate::query::buckets::{buckets_of_second, by_id, only_id};
 use crate::query::item::{buckets_with_items, only_item_ids};

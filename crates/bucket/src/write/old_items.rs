@@ -1,8 +1,9 @@
 //! The removal of single old items, which moves the items after them up.
 
-use mongo_patterns_core::transaction;
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::{EncodedKey, Result, transaction};
+use mongodb::bson::DateTime;
 
-use crate::prelude::*;
 use crate::query::buckets::{first_by_id, only_id};
 use crate::query::expiry::{bucket_with_older, buckets_before};
 use crate::repository::Shared;

@@ -6,13 +6,14 @@
 //!
 //! A concurrent removal moves items to buckets that the server has already passed.
 
-use mongo_patterns_core::error::is_bad_hint;
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::error::{CommandError, is_bad_hint};
 use mongo_patterns_core::index::index_missing;
-use mongo_patterns_core::{IntoId, Updated};
-use mongodb::options::{FindOneAndUpdateOptions, UpdateModifications};
+use mongo_patterns_core::{EncodeKey, EncodedKey, Error, ErrorKind, FieldName, IntoId, Result, Updated};
+use mongodb::bson::{DateTime, Document, RawDocument, RawDocumentBuf, doc};
+use mongodb::options::{FindOneAndUpdateOptions, FindOneOptions, Hint, UpdateModifications, UpdateOptions};
 
 use crate::form::item_id::ItemId;
-use crate::prelude::*;
 use crate::query::item::{bucket_with, only_item, without_items};
 use crate::repository::Shared;
 use crate::settings::Settings;

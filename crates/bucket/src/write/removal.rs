@@ -8,11 +8,15 @@
 //! load it did not commit within 120 seconds. When it runs again, its first command writes to the open bucket. The
 //! appends then wait for the transaction.
 
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::key::stored_integer;
 use mongo_patterns_core::transaction::{self, lock_documents};
+use mongo_patterns_core::{EncodedKey, Error, ErrorKind, Result};
+use mongodb::bson::{Bson, RawBsonRef, RawDocumentBuf};
+use mongodb::options::{FindOneOptions, FindOptions};
 
 use crate::form::chain::Chain;
 use crate::form::item_id::ItemId;
-use crate::prelude::*;
 use crate::query::append::open_bucket;
 use crate::query::buckets::{buckets_from, by_id, only_id};
 use crate::query::item::{in_bucket, is_open_with_others, is_single, pull};

@@ -12,9 +12,12 @@ use futures::future::{Either, select};
 use futures::stream::{FusedStream, FuturesUnordered};
 use futures::{FutureExt, StreamExt};
 use mongo_patterns_core::array::TOGETHER;
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::{EncodedKey, Error, Key, Result};
+use serde::Serialize;
+use tracing::Span;
 
 use crate::form::item::{Item, check_sizes};
-use crate::prelude::*;
 use crate::repository::Shared;
 use crate::results::{AppendProgress, AppendedMany};
 use crate::write::batch::StoreBatch;

@@ -11,12 +11,17 @@
 use std::borrow::Cow;
 
 use mongo_patterns_core::action::record_attempts;
-use mongodb::options::FindOneAndUpdateOptions;
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::error::CommandError;
+use mongo_patterns_core::key::stored_integer;
+use mongo_patterns_core::{Result, send};
+use mongodb::bson::{Bson, Document};
+use mongodb::options::{FindOneAndUpdateOptions, Hint, UpdateOptions};
+use tracing::Span;
 
 use crate::form::id;
 use crate::form::item::Item;
 use crate::form::item_id::ItemId;
-use crate::prelude::*;
 use crate::query::append::{fill, on_insert, open_bucket_without, push};
 use crate::query::item::only_count;
 use crate::results::Appended;

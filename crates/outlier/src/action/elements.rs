@@ -1,9 +1,19 @@
-use futures::stream::{iter, once};
-use mongo_patterns_core::action::of_call;
+use std::marker::PhantomData;
+use std::pin::Pin;
 
-use super::prelude::*;
+use futures::stream::{iter, once};
+use futures::{Stream, StreamExt, TryStreamExt};
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::{Corrupt, Decode, InvalidArgument, NotFound};
+use mongo_patterns_core::action;
+use mongo_patterns_core::action::of_call;
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::{DocumentId, Error, IntoId, Result, send};
+use serde::de::DeserializeOwned;
+
 use crate::form::document::decode_elements;
 use crate::read::elements::{Range, Start, start};
+use crate::repository::{OutlierRepository, Shared};
 
 impl<D, E: DeserializeOwned> OutlierRepository<D, E> {
     /// Reads the elements of a list, in order: those of the array, then those of the overflow documents. Awaited it

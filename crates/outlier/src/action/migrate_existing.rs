@@ -1,9 +1,14 @@
 use std::sync::atomic::AtomicU64;
 
-use mongo_patterns_core::migration;
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::{Configuration, Contention, SettingsMismatch, Unsupported};
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::{Result, migration};
 
-use super::prelude::*;
 use crate::migrate::Existing;
+use crate::repository::{OutlierRepository, Shared};
+use crate::results::Migrated;
 
 impl<D, E> OutlierRepository<D, E> {
     /// Migrates the documents of a live collection into the form of the repository. Arrays over the threshold are

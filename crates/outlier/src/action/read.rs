@@ -1,11 +1,23 @@
 //! The calls that read.
 
-use mongo_patterns_core::action::{Find, Read};
+use std::borrow::Borrow;
 
-use super::prelude::*;
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::{Corrupt, Decode, Encode, InvalidArgument, NotFound};
+use mongo_patterns_core::action::{Find, Read};
+use mongo_patterns_core::array::Encoded;
+use mongo_patterns_core::{DocumentId, IntoId, Result};
+use mongodb::bson::{Document, RawDocument};
+use mongodb::options::FindOptions;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
 use crate::form::document::{decode_main, elements_of, is_flagged, is_true, number, whole};
+use crate::query;
 use crate::read::{check_compared, contains};
-use crate::results::{Counts, not_found};
+use crate::repository::OutlierRepository;
+use crate::results::{Counts, StoredDocument, not_found};
+use crate::settings::Settings;
 
 impl<D, E> OutlierRepository<D, E> {
     /// Returns whether a list has an element that is equal to this one, as MongoDB compares values.

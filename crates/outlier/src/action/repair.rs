@@ -1,13 +1,19 @@
 //! The calls that find and repair damage, and that rewrite a list.
 
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::{
+    Configuration, Contention, Corrupt, InvalidArgument, NotFound, SettingsMismatch, TooLarge, Unsupported,
+};
 use mongo_patterns_core::action::{ActionStream, Write};
+use mongo_patterns_core::progress::Reporter;
 use mongo_patterns_core::verify::{checked, confirmed, each};
+use mongo_patterns_core::{DocumentId, IntoId, Result};
 
-use super::prelude::*;
 use crate::repair::check::Summary;
 use crate::repair::finding::{Finding, Repaired};
 use crate::repair::rewrite::{dry_run, rewrite};
 use crate::repair::scan::{confirm, suspects};
+use crate::repository::{OutlierRepository, Shared};
 use crate::results::{Rebalanced, not_found};
 
 /// The number of lists that are read again concurrently.

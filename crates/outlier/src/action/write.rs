@@ -1,12 +1,25 @@
 //! The calls that write.
 
-use mongo_patterns_core::action::Write;
-use mongo_patterns_core::update::{Operators, check_path, failed};
-use mongodb::options::UpdateModifications;
+use std::borrow::Borrow;
 
-use super::prelude::*;
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::{
+    AlreadyExists, Contention, Corrupt, DuplicateKey, Encode, IndexMissing, NotFound, TooLarge, Unsupported,
+};
+use mongo_patterns_core::ErrorKind::{Configuration, InvalidArgument};
+use mongo_patterns_core::action::Write;
+use mongo_patterns_core::array::Encoded;
+use mongo_patterns_core::settings::configuration;
+use mongo_patterns_core::update::{Operators, check_path, failed};
+use mongo_patterns_core::{DocumentId, Error, IntoId, Removed, Result, Updated};
+use mongodb::bson::Document;
+use mongodb::options::UpdateModifications;
+use serde::Serialize;
+
 use crate::form::split::Split;
 use crate::read::check_compared;
+use crate::repository::OutlierRepository;
+use crate::results::{Deleted, Inserted, Pushed, PushedMany};
 use crate::write::delete::delete;
 use crate::write::insert::insert;
 use crate::write::joined::push;

@@ -1,10 +1,14 @@
 //! Reads stored documents: their fields, their elements, and the types of the repository.
 
-pub(crate) use mongo_patterns_core::stored::id_of;
+use mongo_patterns_core::key::stored_integer;
 use mongo_patterns_core::stored::{self, not_decoded};
-use mongodb::bson::raw::RawArrayBuf;
+use mongo_patterns_core::{Error, Result};
+use mongodb::bson::raw::{CString, RawArrayBuf};
+use mongodb::bson::{self, RawBsonRef, RawDocument, RawDocumentBuf};
+use serde::de::DeserializeOwned;
 
-use crate::prelude::*;
+use crate::settings::Settings;
+pub(crate) use mongo_patterns_core::stored::id_of;
 
 /// Returns whether a field is `true`.
 pub(crate) fn is_true(document: &RawDocument, field: &str) -> bool {

@@ -1,8 +1,9 @@
 //! Equality of elements, as MongoDB compares values.
 
-use mongodb::bson::Decimal128;
+use mongo_patterns_core::{Error, ErrorKind, Result};
+use mongodb::bson::{Decimal128, RawBsonRef, RawDocument};
 
-use crate::prelude::*;
+use crate::settings::Settings;
 
 /// Returns bytes that are the same for equal elements, and for no others. Numbers are equal by value, whatever their
 /// type. The fields of documents are compared in their order.
@@ -206,6 +207,7 @@ impl Number {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mongodb::bson::{Bson, RawDocumentBuf, doc};
 
     fn of(value: impl Into<Bson>) -> Vec<u8> {
         let document = RawDocumentBuf::try_from(&doc! { "i": value.into() }).unwrap();

@@ -1,11 +1,14 @@
 //! Overflow documents: new ones, and rewritten ones.
 
-use mongo_patterns_core::array::append_array;
+use mongo_patterns_core::array::{Encoded, append_array};
+use mongo_patterns_core::key::stored_integer;
+use mongo_patterns_core::{Error, Result};
 use mongodb::bson::oid::ObjectId;
-use mongodb::bson::raw::RawArrayBuf;
+use mongodb::bson::raw::{CString, RawArrayBuf};
+use mongodb::bson::{Bson, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, cstr};
 
 use crate::form::layout::DOCUMENT_BYTES;
-use crate::prelude::*;
+use crate::settings::Settings;
 
 type BsonResult<T> = mongodb::error::Result<T>;
 

@@ -1,11 +1,16 @@
 //! Divides a new document into the stored main document and the elements beyond the threshold.
 
-use mongo_patterns_core::{array, size};
+use mongo_patterns_core::array::{self, Encoded};
+use mongo_patterns_core::error::CommandError;
+use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result, size};
 use mongodb::bson::oid::ObjectId;
+use mongodb::bson::raw::CString;
+use mongodb::bson::{self, Bson, RawBson, RawBsonRef, RawDocumentBuf, cstr};
+use serde::Serialize;
 
 use crate::form::document::elements_of;
 use crate::form::equality;
-use crate::prelude::*;
+use crate::settings::Settings;
 
 /// A new document.
 pub(crate) struct Split {

@@ -1,6 +1,8 @@
 //! The validators of the two collections.
 
-use crate::prelude::*;
+use mongodb::bson::{Document, doc};
+
+use crate::settings::Settings;
 
 pub(crate) fn main(settings: &Settings) -> Document {
     doc! {

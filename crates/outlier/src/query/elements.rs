@@ -1,9 +1,10 @@
 //! The projections and updates of single elements and of sizes.
 
 use mongo_patterns_core::array::stored;
+use mongodb::bson::{Bson, Document, doc};
 
 use super::filters::overflow_of;
-use crate::prelude::*;
+use crate::settings::Settings;
 
 /// Returns whether the main document has the flag, as an expression.
 pub(crate) fn is_flagged(settings: &Settings) -> Document {

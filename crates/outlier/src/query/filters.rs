@@ -6,7 +6,10 @@
 //!
 //! An `_id` or an element may be a document with operators, such as `{ $gt: "" }`. Under `$eq` it is a value.
 
-use crate::prelude::*;
+use mongodb::bson::{Bson, Document, doc};
+use mongodb::options::FindOneOptions;
+
+use crate::settings::Settings;
 
 /// Matches the main document.
 pub(crate) fn by_id(id: &Bson) -> Document {

@@ -14,9 +14,10 @@
 //! position wrongly would store elements in the wrong order. The main document keeps the manual's form.
 
 use mongo_patterns_core::array::{filled, stored};
+use mongodb::bson::{Bson, Document, doc};
 
 use super::elements::is_flagged;
-use crate::prelude::*;
+use crate::settings::Settings;
 
 /// A field that the main document has only within a transaction. An update that sets a flag again changes nothing, and
 /// would not conflict with a rebalance that clears it.

@@ -1,9 +1,10 @@
 //! The reads and updates of a repair, and of everything that rewrites a list.
 
 use mongo_patterns_core::array::stored;
+use mongodb::bson::{Bson, Document, doc};
 
 use super::summaries::flag_or_null;
-use crate::prelude::*;
+use crate::settings::Settings;
 
 /// A field that an overflow document has only within a transaction.
 const LOCKED: &str = "mongo_patterns_held";

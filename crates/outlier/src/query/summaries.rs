@@ -1,7 +1,9 @@
 //! The summaries of lists: sizes and ids, and no elements.
 
+use mongodb::bson::{Bson, Document, doc};
+
 use super::filters::{by_id, is_null, true_overflow_of};
-use crate::prelude::*;
+use crate::settings::Settings;
 
 /// The names of the two collections.
 #[derive(Clone, Copy)]

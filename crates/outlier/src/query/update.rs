@@ -1,9 +1,11 @@
 //! The commands of an update of one element.
 
+use mongo_patterns_core::FieldName;
 use mongo_patterns_core::update::Operators;
+use mongodb::bson::{Bson, Document, doc};
 
 use super::filters::{by_id, overflow_of};
-use crate::prelude::*;
+use crate::settings::Settings;
 
 /// Matches an element whose fields have these values. As an `$elemMatch`, it makes `$` in an update refer to the first one.
 fn element(fields: &Document) -> Document {

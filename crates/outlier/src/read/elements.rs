@@ -1,8 +1,16 @@
 //! The elements of a list, from a position on.
 
+use mongo_patterns_core::Result;
+use mongo_patterns_core::conn::Conn;
+use mongodb::bson::{Bson, Document};
+use mongodb::options::FindOptions;
+use serde::de::DeserializeOwned;
+
 use crate::form::document::{decode_elements, elements_of, is_flagged, number};
-use crate::repository::prelude::*;
+use crate::query;
+use crate::repository::Shared;
 use crate::results::not_found;
+use crate::settings::Settings;
 
 /// The requested elements of a list.
 #[derive(Clone, Copy, Default)]

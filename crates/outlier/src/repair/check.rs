@@ -1,10 +1,13 @@
 //! Checks the summary of a list. Pure.
 
+use mongo_patterns_core::key::stored_integer;
+use mongo_patterns_core::stored::id_of;
 use mongodb::Namespace;
+use mongodb::bson::{Bson, RawBsonRef, RawDocument};
 
 use crate::form::document::is_true;
-use crate::prelude::*;
 use crate::repair::finding::{Finding, Problem};
+use crate::settings::Settings;
 
 /// The checked properties of a main document and its overflow documents.
 pub(crate) struct Summary {

@@ -1,11 +1,17 @@
 //! Checks that the settings fit the stored documents, before they are verified, repaired or migrated.
 
 use futures::future::BoxFuture;
+use mongo_patterns_core::Result;
 use mongo_patterns_core::catalog::{Stored, implausible};
+use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::index::Fits;
+use mongo_patterns_core::migration::Step;
+use mongodb::bson::doc;
+use mongodb::options::FindOneOptions;
 
+use crate::query;
 use crate::repair::scan::check_databases;
-use crate::repository::prelude::*;
+use crate::repository::Shared;
 
 /// Compares the settings with the catalog, where other limits are accepted, which a migration changes.
 pub(crate) async fn check_migration(shared: &Shared, conn: &mut Conn<'_>) -> Result<()> {

@@ -3,16 +3,19 @@
 use std::collections::HashSet;
 
 use mongo_patterns_core::rewrite::Changes;
+use mongo_patterns_core::stored::id_of;
+use mongo_patterns_core::{Error, ErrorKind, Result};
+use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, cstr, doc};
 
 use crate::form::document::number;
 use crate::form::equality;
 use crate::form::layout::lay_out;
 use crate::form::overflow::{Ids, has_own_fields, rewritten};
-use crate::prelude::*;
 use crate::query::{Kept, array_of};
 use crate::repair::check::{Flag, Main, Overflow, Summary, check};
 use crate::repair::finding::{Finding, Unrepaired};
 use crate::repository::Shared;
+use crate::settings::Settings;
 
 /// MongoDB's limit of a document.
 const MAX_BYTES: usize = 16 * 1024 * 1024;

@@ -29,16 +29,22 @@
 //! A rewrite that reads first conflicts with every push in between, and may never succeed. Pushes to an outlier write
 //! its newest overflow document, and not its main document. So a second attempt locks both.
 
-use mongo_patterns_core::PlannedCommand;
+use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::lost_race;
+use mongo_patterns_core::migration::Step;
+use mongo_patterns_core::stored::id_of;
 use mongo_patterns_core::transaction::{self, lock_documents};
+use mongo_patterns_core::{Error, ErrorKind, PlannedCommand, Result};
+use mongodb::bson::{Bson, RawBson, doc};
+use mongodb::options::{FindOneAndUpdateOptions, FindOneOptions};
 
 use crate::form::overflow::new_empty;
+use crate::query;
 use crate::read::find;
 use crate::repair::check::check;
 use crate::repair::fix::{Fix, Stored, fix};
 use crate::repair::scan::summary_in;
-use crate::repository::prelude::*;
+use crate::repository::Shared;
 
 /// The rewrite of one list.
 struct Rewrite<'a> {

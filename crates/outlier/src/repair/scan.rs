@@ -13,15 +13,24 @@
 //! to open them. Two reads could each meet a push there. So a push holds a second lock from its first command to its
 //! last, and a verify takes that one first.
 
+use std::pin::Pin;
+
 use futures::future::ready;
 use futures::stream::once;
+use futures::{Stream, StreamExt, TryStreamExt};
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::settings::configuration;
 use mongo_patterns_core::verify::{confirmed, pause};
+use mongo_patterns_core::{DocumentId, Error, Result, document_id, send};
+use mongodb::bson::{Bson, RawDocument};
+use mongodb::options::AggregateOptions;
 
-use crate::query::Names;
+use crate::query::{self, Names};
 use crate::read::find;
 use crate::repair::check::{Summary, check};
 use crate::repair::finding::Finding;
-use crate::repository::prelude::*;
+use crate::repository::Shared;
 
 pub(crate) type Summaries<'a> = Pin<Box<dyn Stream<Item = Result<Summary>> + Send + 'a>>;
 

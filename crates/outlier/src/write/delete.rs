@@ -12,10 +12,14 @@
 //! Pushes to an outlier write the newest one, and not the main document. A delete that wrote the main document first would
 //! conflict with each push in between, and run again. No reader sees the order of a transaction.
 
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::{Result, transaction};
+use mongodb::bson::Bson;
 use mongodb::options::FindOneAndDeleteOptions;
 
 use crate::form::document::is_flagged;
-use crate::repository::prelude::*;
+use crate::query;
+use crate::repository::Shared;
 use crate::results::Deleted;
 
 /// Deletes the main document and its overflow documents.

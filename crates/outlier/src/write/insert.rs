@@ -1,8 +1,14 @@
 //! Inserts a new document: as it is, or divided, in a transaction.
 
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::error::duplicate_key;
+use mongo_patterns_core::stored::id_of;
+use mongo_patterns_core::{Error, ErrorKind, Result, measure, transaction};
+use mongodb::bson::Bson;
+
 use crate::form::overflow::new_documents;
 use crate::form::split::Split;
-use crate::repository::prelude::*;
+use crate::repository::Shared;
 
 pub(crate) async fn insert(shared: &Shared, split: &Split, conn: &mut Conn<'_>) -> Result<()> {
     if split.rest.is_empty() {

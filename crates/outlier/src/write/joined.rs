@@ -10,11 +10,14 @@
 use std::iter::repeat_with;
 use std::sync::Arc;
 
+use mongo_patterns_core::array::Encoded;
+use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::lanes::{Lane, Stored, Target, Turn};
+use mongo_patterns_core::{ErrorKind, Result, document_id};
+use mongodb::bson::Bson;
 
 use crate::form::layout::DOCUMENT_BYTES;
-use crate::repository::List;
-use crate::repository::prelude::*;
+use crate::repository::{List, Shared};
 use crate::results::Pushed;
 use crate::write::push::{PushWrite, check_elements, push_one};
 

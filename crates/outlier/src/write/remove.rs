@@ -1,8 +1,15 @@
 //! Removes an element from a list.
 
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::error::CommandError;
+use mongo_patterns_core::{Result, transaction};
+use mongodb::bson::Bson;
+use mongodb::options::FindOneAndUpdateOptions;
+
 use crate::form::document::is_true;
+use crate::query;
 use crate::read::contains;
-use crate::repository::prelude::*;
+use crate::repository::Shared;
 use crate::results::not_found;
 use crate::write::retried::{projected, unknown_outcome};
 

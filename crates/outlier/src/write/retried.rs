@@ -8,9 +8,13 @@
 //! the retry and replies with the document that it kept. But that is the whole document, without the projection, and a
 //! push needs the expressions of the projection. One more round trip evaluates them on the document.
 
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::error::CommandError;
 use mongo_patterns_core::send::Result;
+use mongo_patterns_core::{Error, ErrorKind};
+use mongodb::Collection;
+use mongodb::bson::{Document, RawDocumentBuf};
 
-use crate::prelude::*;
 use crate::query;
 
 /// Returns the projection of the document as it was before the command. `None` if no document matches the filter any

@@ -13,13 +13,18 @@
 //! It writes every document whose elements it moves, in a transaction. If an update changes one of them after the
 //! transaction has read it, the transaction conflicts and runs again.
 
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::error::CommandError;
 use mongo_patterns_core::index::hinted;
 use mongo_patterns_core::update::Operators;
-use mongodb::options::{Hint, UpdateOptions};
+use mongo_patterns_core::{Error, ErrorKind, Result, transaction};
+use mongodb::bson::{Bson, Document};
+use mongodb::options::{FindOneOptions, Hint, UpdateOptions};
 
 use crate::form::document::{elements_of, is_flagged};
+use crate::query;
 use crate::read::exists;
-use crate::repository::prelude::*;
+use crate::repository::Shared;
 use crate::results::not_found;
 
 /// An update of the first element with these fields.

@@ -1,3 +1,4 @@
+use mongodb::bson;
 use proptest::prelude::*;
 
 use super::*;

@@ -23,9 +23,15 @@
 //! documents that it leaves. So the array is unchanged if the element joined the overflow document that was the newest
 //! before the array was read.
 
+use mongo_patterns_core::Result;
+use mongo_patterns_core::conn::Conn;
+use mongodb::bson::Bson;
+use mongodb::options::FindOneOptions;
+
 use super::PushWrite;
 use crate::form::document::is_true;
-use crate::repository::prelude::*;
+use crate::query;
+use crate::repository::Shared;
 
 impl PushWrite<'_> {
     /// Stores the elements in overflow documents, if the process knows an outlier. Returns false, and stores nothing, if
