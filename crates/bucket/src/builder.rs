@@ -197,19 +197,19 @@ impl<K: Key, T> BucketRepositoryBuilder<K, T> {
     /// A collection that has buckets gets figures by [`rebuild_figures`](BucketRepository::rebuild_figures). Stop the
     /// programs that write without them first.
     pub fn sum(mut self, field: impl Into<String>) -> Self {
-        self.figures.of.push((Kind::Sum, field.into()));
+        self.figures.fields.push((Kind::Sum, field.into()));
         self
     }
 
     /// Keeps the least value of a field of the items in each bucket. Every item must have a finite number in it.
     pub fn min(mut self, field: impl Into<String>) -> Self {
-        self.figures.of.push((Kind::Min, field.into()));
+        self.figures.fields.push((Kind::Min, field.into()));
         self
     }
 
     /// Keeps the greatest value of a field of the items in each bucket. Every item must have a finite number in it.
     pub fn max(mut self, field: impl Into<String>) -> Self {
-        self.figures.of.push((Kind::Max, field.into()));
+        self.figures.fields.push((Kind::Max, field.into()));
         self
     }
 
@@ -219,7 +219,7 @@ impl<K: Key, T> BucketRepositoryBuilder<K, T> {
     /// The server counts the values of a bucket again with each append. This costs a multiple of a plain append with
     /// pages of hundreds of items that have hundreds of values.
     pub fn count_by(mut self, field: impl Into<String>) -> Self {
-        self.figures.of.push((Kind::Counts, field.into()));
+        self.figures.fields.push((Kind::Counts, field.into()));
         self
     }
 

@@ -14,7 +14,7 @@ use mongodb::{ClientSession, Collection};
 use tracing::Span;
 
 pub(crate) use self::suffixes::NextSuffixes;
-use crate::form::document::{Part, Reader};
+use crate::form::document::{Reader, SelectedItems};
 use crate::form::validator;
 use crate::settings::Settings;
 
@@ -86,9 +86,13 @@ impl Shared {
     }
 
     /// Returns a reader of the buckets of a key.
-    pub(crate) fn reader<'a>(&'a self, key: &'a EncodedKey, part: Part) -> Reader<'a> {
+    pub(crate) fn reader<'a>(&'a self, key: &'a EncodedKey, selected: SelectedItems) -> Reader<'a> {
         let settings = &self.settings;
-        Reader { settings, key, part }
+        Reader {
+            settings,
+            key,
+            selected,
+        }
     }
 }
 

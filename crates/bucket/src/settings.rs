@@ -213,10 +213,10 @@ pub(crate) fn with_figures(numbers: &[&str], labels: &[&str], times: bool) -> Se
     };
     for name in numbers {
         let kinds = [Kind::Sum, Kind::Min, Kind::Max];
-        given.of.extend(kinds.map(|kind| (kind, (*name).to_owned())));
+        given.fields.extend(kinds.map(|kind| (kind, (*name).to_owned())));
     }
     given
-        .of
+        .fields
         .extend(labels.iter().map(|name| (Kind::Counts, (*name).to_owned())));
     let settings = Settings::example();
     Settings {

@@ -53,7 +53,7 @@ impl Existing<'_> {
     ///
     /// # Errors
     /// At the end, the error of the first list that could not be rewritten.
-    pub(crate) async fn execute(&self, conn: &mut Conn<'_>, reporter: Reporter<'_>) -> Result<Migrated> {
+    pub(crate) async fn migrate_all(&self, conn: &mut Conn<'_>, reporter: Reporter<'_>) -> Result<Migrated> {
         let (shared, options) = (self.shared, &self.options);
         options.check_numbers()?;
         options.check_selection(conn, &shared.main, &shared.overflow).await?;
@@ -78,7 +78,7 @@ impl Existing<'_> {
         let mut first_refused = None;
         while let Some(Done { id, fix, commands }) = done.try_next().await? {
             match fix.unrepaired {
-                Some(unrepaired) if fix.found => match (&list, reason(&unrepaired)) {
+                Some(unrepaired) if fix.has_main => match (&list, reason(&unrepaired)) {
                     (Some(list), Some(reason)) => {
                         let counted = skipped.iter_mut().find(|(name, _)| *name == reason);
                         counted.into_iter().for_each(|(_, lists)| *lists += 1);

@@ -143,7 +143,7 @@ async fn append_alone(
     let write = KeyWrite { shared, key };
     let items = &[item];
     let store = Store { write, span, items };
-    Ok(store.run(conn).await?.into())
+    Ok(store.store(conn).await?.into())
 }
 
 impl Target for History {
@@ -166,7 +166,7 @@ impl Target for History {
         let (shared, key) = (&*self.shared, &self.key);
         let mut store = StoreBatch::new(KeyWrite { shared, key }, &self.span, items);
         store.opened_by = Some(HashMap::new());
-        let error = store.run(&mut Conn::in_lane(lane)).await.err();
+        let error = store.store(&mut Conn::in_lane(lane)).await.err();
         let mut opened_by = store.opened_by.take().unwrap_or_default();
         let appended = |position| {
             Ok(Appended {

@@ -105,7 +105,7 @@ impl AppendMany<'_> {
         let items = checked.map_err(|error| error.with_key(key.text()))?;
         let mut store = StoreBatch::new(KeyWrite { shared, key: &key }, &span, &items);
         let mut conn = shared.enter(&key, self.session).await?;
-        match store.run(&mut conn).await {
+        match store.store(&mut conn).await {
             Ok(()) => Ok(AppendedMany {
                 items: (items.len() - store.repeated.len()) as u64,
                 already_there: store.repeated.len() as u64,

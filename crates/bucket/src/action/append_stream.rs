@@ -98,6 +98,6 @@ impl<'a, K, T> AppendStream<'a, K, T> {
             ));
         }
         let sink = Sink::new(self.shared, &span, self.buffer_bytes, self.on_progress);
-        sink.run(self.items.fuse(), self.concurrency).await
+        sink.store_all(self.items.fuse(), self.concurrency).await
     }
 }

@@ -82,6 +82,6 @@ impl<K: Key> MigratePageSize<'_, K> {
             pace: self.options.pace(),
             reporter,
         };
-        migration.run::<K>(conn).await
+        migration.migrate::<K>(conn).await
     }
 }

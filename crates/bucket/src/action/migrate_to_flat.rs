@@ -84,7 +84,7 @@ impl MigrateToFlat<'_> {
     }
 
     async fn migrate(self, conn: &mut Conn<'_>, reporter: Reporter<'_>) -> Result<Migrated> {
-        self.migration()?.execute(conn, reporter).await
+        self.migration()?.migrate(conn, reporter).await
     }
 
     fn migration(&self) -> Result<Migration<'_>> {

@@ -9,7 +9,7 @@ use mongo_patterns_core::{EncodeKey, EncodedKey, Error, Key, Result};
 use mongodb::options::FindOneOptions;
 use serde::de::DeserializeOwned;
 
-use crate::form::document::{Bucket, Part};
+use crate::form::document::{Bucket, SelectedItems};
 use crate::query::buckets::{buckets, by_id};
 use crate::repository::{BucketRepository, Shared};
 
@@ -118,7 +118,7 @@ impl<K: Key, T: DeserializeOwned> GetPage<'_, K, T> {
         let mut conn = Conn::to_read(self.session, self.max_time.or(self.shared.settings.max_time)).await?;
         let found = conn.find_one(&self.shared.collection, buckets(&key), options).await?;
         let Some(found) = found else { return Ok(None) };
-        let page = self.shared.reader(&key, Part::Whole).read(&found);
+        let page = self.shared.reader(&key, SelectedItems::All).read(&found);
         page.map(Some).map_err(|error| error.with_key(key.text()))
     }
 }

@@ -8,7 +8,7 @@ use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::{EncodeKey, EncodedKey, Error, Key, Result};
 use serde::de::DeserializeOwned;
 
-use crate::form::document::{Bucket, Part};
+use crate::form::document::{Bucket, SelectedItems};
 use crate::form::token::PageToken;
 use crate::query::buckets::{buckets_beyond, buckets_of_key, first_by_id};
 use crate::repository::{BucketRepository, Shared};
@@ -104,7 +104,7 @@ impl<K: Key, T: DeserializeOwned> Pages<'_, K, T> {
         let options = first_by_id(descending, self.limit, None);
         let mut conn = Conn::to_read(self.session, self.max_time.or(self.shared.settings.max_time)).await?;
         let found = conn.find_all(collection, filter, options).await?;
-        let reader = self.shared.reader(&key, Part::Whole);
+        let reader = self.shared.reader(&key, SelectedItems::All);
         let pages: Result<Vec<Bucket<K, T>>> = found.iter().map(|document| reader.read(document)).collect();
         let mut pages = pages.map_err(|error| error.with_key(key.text()))?;
         if is_backwards {

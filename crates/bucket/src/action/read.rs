@@ -11,7 +11,7 @@ use mongo_patterns_core::{EncodeKey, Error, IntoId, Key};
 use mongodb::options::FindOneOptions;
 use serde::de::DeserializeOwned;
 
-use crate::form::document::{Bucket, Part, read_item};
+use crate::form::document::{Bucket, SelectedItems, read_item};
 use crate::form::token::PageToken;
 use crate::query::buckets::{buckets, buckets_beyond, buckets_of_key, counts, first_by_id, last_items};
 use crate::query::item::only_item;
@@ -198,8 +198,8 @@ impl<K: Key, T: DeserializeOwned + Send> BucketRepository<K, T> {
                 let slice = i32::try_from(missing).ok().filter(|_| missing < settings.page_size);
                 let options = first_by_id(true, buckets, slice.map(|slice| last_items(settings, slice)));
                 let found = conn.find_all(collection, filter, options).await?;
-                let part = slice.map_or(Part::Whole, |slice| Part::Newest(slice as usize));
-                let reader = shared.reader(&key, part);
+                let selected = slice.map_or(SelectedItems::All, |slice| SelectedItems::Newest(slice as usize));
+                let reader = shared.reader(&key, selected);
                 for document in &found {
                     let bucket: Bucket<K, T> = reader.read(document).map_err(|error| error.with_key(key.text()))?;
                     position = Some(bucket.token().clone());

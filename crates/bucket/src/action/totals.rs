@@ -112,7 +112,7 @@ impl<'a> ReadTotals<'a> {
     async fn execute(self) -> Result<Totals> {
         let (figures, rows) = self.read(None).await?;
         let found = rows.into_iter().next().unwrap_or_default();
-        Ok(Totals::of(figures, &found))
+        Ok(Totals::from_row(figures, &found))
     }
 
     /// Returns the rows of the pipeline.

@@ -129,7 +129,7 @@ impl<K: Key, T> BucketRepository<K, T> {
             let item = item?;
             let removal = Removal { shared, item: &item };
             let mut conn = shared.enter(&item.key, session).await?;
-            let found = removal.run(&mut conn).await;
+            let found = removal.remove(&mut conn).await;
             found.map(Removed::new).map_err(|error| error.with_key(item.key.text()))
         })
     }

@@ -44,25 +44,25 @@ impl<K, T> Bucket<K, T> {
 pub(crate) struct Reader<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) key: &'a EncodedKey,
-    pub(crate) part: Part,
+    pub(crate) selected: SelectedItems,
 }
 
 /// The items of a bucket that the server was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum SelectedItems {
     /// All.
-    Whole,
+    All,
     /// The last ones, at most this many.
     Newest(usize),
     /// Those that match a filter.
     Filtered,
 }
 
-impl Part {
+impl SelectedItems {
     /// Returns whether `items` items are consistent with the stored `count`.
     pub(crate) fn allows(self, items: usize, count: usize) -> bool {
         match self {
-            Self::Whole => items == count,
+            Self::All => items == count,
             Self::Newest(most) => items == count.min(most),
             Self::Filtered => items <= count,
         }
@@ -78,12 +78,12 @@ impl Reader<'_> {
     pub(crate) fn read<K: Key, T: DeserializeOwned>(&self, document: &RawDocument) -> Result<Bucket<K, T>> {
         let value = |field: &str| document.get(field).ok().flatten();
         let raw_id = value("_id");
-        let at = |field: &str, message: &'static str| corrupt(document, field, message);
+        let corrupt_at = |field: &str, message: &'static str| corrupt(document, field, message);
         let id = raw_id
             .and_then(RawBsonRef::as_str)
-            .ok_or_else(|| at("_id", "the `_id` of a bucket is not a string: repair the bucket"))?;
+            .ok_or_else(|| corrupt_at("_id", "the `_id` of a bucket is not a string: repair the bucket"))?;
         let Some(tail) = self.key.tail(id).filter(|tail| Tail::parse(tail).is_some()) else {
-            return Err(at(
+            return Err(corrupt_at(
                 "_id",
                 "the `_id` of a bucket is not its key, `_`, and a second: repair the bucket",
             ));
@@ -94,7 +94,7 @@ impl Reader<'_> {
             .and_then(K::from_stored)
             .filter(|key| key.encode_key().is_ok_and(|stored| stored.text() == self.key.text()))
             .ok_or_else(|| {
-                at(
+                corrupt_at(
                     field,
                     "the key field of a bucket differs from its `_id`: repair the bucket",
                 )
@@ -103,11 +103,11 @@ impl Reader<'_> {
         let field = self.settings.items.as_str();
         let array = value(field)
             .and_then(RawBsonRef::as_array)
-            .ok_or_else(|| at(field, ITEMS_NOT_ARRAY))?;
+            .ok_or_else(|| corrupt_at(field, ITEMS_NOT_ARRAY))?;
         let mut items = Vec::new();
         for (index, element) in array.into_iter().enumerate() {
             let element = element.map_err(|_| {
-                at(
+                corrupt_at(
                     field,
                     "the items of a bucket are not valid BSON: replace the document by hand",
                 )
@@ -115,7 +115,7 @@ impl Reader<'_> {
             let item = decode_item(self.settings, id, index, element)?;
             items.push(item);
         }
-        check_count(self.settings, document, self.part, items.len())?;
+        check_count(self.settings, document, self.selected, items.len())?;
         Ok(Bucket {
             id: id.to_owned(),
             key,
@@ -131,16 +131,16 @@ const ITEMS_NOT_ARRAY: &str = "the items of a bucket are not an array: repair th
 ///
 /// # Errors
 /// [`Corrupt`](ErrorKind::Corrupt) when they are not an array, or not consistent with the count.
-pub(crate) fn read_size(settings: &Settings, document: &RawDocument, part: Part) -> Result<usize> {
+pub(crate) fn read_size(settings: &Settings, document: &RawDocument, selected: SelectedItems) -> Result<usize> {
     let field = settings.items.as_str();
     let size = stored_size(document, field).ok_or_else(|| corrupt(document, field, ITEMS_NOT_ARRAY))?;
-    check_count(settings, document, part, size)?;
+    check_count(settings, document, selected, size)?;
     Ok(size)
 }
 
-fn check_count(settings: &Settings, document: &RawDocument, part: Part, items: usize) -> Result<()> {
+fn check_count(settings: &Settings, document: &RawDocument, selected: SelectedItems, items: usize) -> Result<()> {
     let field = settings.count.as_str();
-    if stored_size(document, field).is_some_and(|count| part.allows(items, count)) {
+    if stored_size(document, field).is_some_and(|count| selected.allows(items, count)) {
         return Ok(());
     }
     let message = "the count of a bucket is not the number of its items: repair the bucket";

@@ -49,22 +49,22 @@ impl Figures {
     /// # Errors
     /// [`InvalidArgument`](ErrorKind::InvalidArgument), and [`InvalidTime`](ErrorKind::InvalidTime) without a date.
     pub(crate) fn check(&self, page_size: u32, item: RawBsonRef<'_>) -> Result<()> {
-        let mut figures = self.of.iter();
+        let mut figures = self.fields.iter();
         figures.try_for_each(|figure| figure.check(page_size, value_of(item, figure)))
     }
 
     /// Returns whether an item has a valid value in each field with figures, apart from times.
     pub(crate) fn are_of(&self, item: RawBsonRef<'_>) -> bool {
-        self.of.iter().all(|figure| {
+        self.fields.iter().all(|figure| {
             let value = value_of(item, figure);
-            (!figure.counts || value.and_then(Label::of).is_some())
+            (!figure.counts || value.and_then(Label::from_stored).is_some())
                 && (!figure.is_of_numbers() || value.and_then(Number::of).is_some())
         })
     }
 
     /// Computes the figures of the items of a bucket. Invalid values are left out.
     pub(crate) fn compute<'v>(&self, items: &(impl Iterator<Item = RawBsonRef<'v>> + Clone)) -> Document {
-        let figures = self.of.iter();
+        let figures = self.fields.iter();
         figures
             .map(|figure| (figure.field.as_str().to_owned(), figure.compute(items).into()))
             .collect()
@@ -79,7 +79,7 @@ impl Figures {
         let Some(stored) = stored.and_then(RawBsonRef::as_document) else {
             return false;
         };
-        self.of.iter().all(|figure| {
+        self.fields.iter().all(|figure| {
             let stored = stored.get(figure.field.as_str()).ok().flatten();
             let stored = stored.and_then(RawBsonRef::as_document);
             stored.is_some_and(|stored| figure.matches(stored, items))
@@ -96,7 +96,7 @@ impl Figure {
         if self.times && value.is_none_or(|value| value.as_datetime().is_none()) {
             return Err(self.invalid("no BSON date"));
         }
-        if self.counts && value.and_then(Label::of).is_none() {
+        if self.counts && value.and_then(Label::from_stored).is_none() {
             return Err(self.invalid("no string, bool, integer, ObjectId, date or binary data"));
         }
         if !self.is_of_numbers() {
@@ -168,7 +168,7 @@ impl Figure {
 }
 
 impl Label {
-    fn of(value: RawBsonRef<'_>) -> Option<Self> {
+    fn from_stored(value: RawBsonRef<'_>) -> Option<Self> {
         match value {
             RawBsonRef::Boolean(value) => Some(Self::Bool(value)),
             RawBsonRef::Double(_) | RawBsonRef::Decimal128(_) => None,
@@ -191,7 +191,7 @@ fn sum<'v>(values: impl Iterator<Item = RawBsonRef<'v>>) -> Sum {
 fn counts<'v>(values: impl Iterator<Item = RawBsonRef<'v>>) -> Vec<Document> {
     let mut counts: Vec<(Label, Bson, i32)> = Vec::new();
     for value in values {
-        let (Some(label), Ok(value)) = (Label::of(value), Bson::try_from(value)) else {
+        let (Some(label), Ok(value)) = (Label::from_stored(value), Bson::try_from(value)) else {
             continue;
         };
         match counts.iter_mut().find(|(counted, ..)| *counted == label) {

@@ -72,10 +72,10 @@ impl Item {
 /// Returns the Unix second that names a new bucket: the caller's time, else the item's time field, else now.
 fn second_of(
     settings: &Settings,
-    given: Option<DateTime>,
+    time_of_call: Option<DateTime>,
     in_item: impl FnOnce(&str) -> Option<DateTime>,
 ) -> Result<i64> {
-    let time = match (given, &settings.time) {
+    let time = match (time_of_call, &settings.time) {
         (Some(time), _) => time,
         (None, None) => DateTime::now(),
         (None, Some(field)) => in_item(field.as_str()).ok_or_else(|| {
@@ -143,8 +143,6 @@ pub(crate) fn bucket(
 #[cfg(test)]
 mod tests {
     use super::*;
-    
-    
 
     #[test]
     fn a_bucket_is_encoded_as_the_driver_encodes_it() {

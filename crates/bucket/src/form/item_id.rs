@@ -81,7 +81,6 @@ mod tests {
     use mongodb::bson::{Uuid, rawdoc};
 
     use super::*;
-    
 
     #[test]
     fn an_id_is_equal_given_and_stored() {

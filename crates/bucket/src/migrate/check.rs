@@ -32,7 +32,7 @@ struct Check {
     stages: Vec<Document>,
     kind: ErrorKind,
     what: &'static str,
-    found: i64,
+    documents: i64,
 }
 
 impl Check {
@@ -41,14 +41,20 @@ impl Check {
             stages: stages.into(),
             kind,
             what,
-            found: 0,
+            documents: 0,
         }
     }
 }
 
 /// Refuses documents of the flat collection that are invalid each by itself.
-fn refuse_flat(found: &Document, names: (&str, &str), kind: ErrorKind, field: &FieldName, what: &str) -> Result<()> {
-    refuse_one(found, names, kind, field.as_str(), what).map_err(|error| error.with_remedy(Remedy::SkipInvalid))
+fn refuse_flat(
+    inspected: &Document,
+    names: (&str, &str),
+    kind: ErrorKind,
+    field: &FieldName,
+    what: &str,
+) -> Result<()> {
+    refuse_one(inspected, names, kind, field.as_str(), what).map_err(|error| error.with_remedy(Remedy::SkipInvalid))
 }
 
 impl Migration<'_> {
@@ -117,13 +123,13 @@ impl Migration<'_> {
 
     async fn check_flat(&self, conn: &mut Conn<'_>, form: &ToBuckets<'_>) -> Result<(u64, InvalidDocuments)> {
         if self.options.skipped.is_some() {
-            let (found, invalid) = self.inspect_invalid(conn, form).await?;
-            check_any_valid(number(&found, "total"), &invalid)?;
-            return Ok((self.check_valid(conn, form, &found).await?, invalid));
+            let (inspected, invalid) = self.inspect_invalid(conn, form).await?;
+            check_any_valid(number(&inspected, "total"), &invalid)?;
+            return Ok((self.check_valid(conn, form, &inspected).await?, invalid));
         }
-        let found = self.read_given(conn, form.inspection()).await?;
-        self.check_keys(conn, form, &found).await?;
-        let refuse = |names, kind, field: &FieldName, what| refuse_flat(&found, names, kind, field, what);
+        let inspected = self.read_given(conn, form.inspection()).await?;
+        self.check_keys(conn, form, &inspected).await?;
+        let refuse = |names, kind, field: &FieldName, what| refuse_flat(&inspected, names, kind, field, what);
         let what = match form.time_format.name() {
             None => {
                 "documents of the flat collection have no BSON date in the time field, or one that is not from 1970-01-01T00:00:00Z to 2286-11-20T17:46:39Z: set the time format for numbers and texts"
@@ -141,15 +147,15 @@ impl Migration<'_> {
             let what = "documents of the flat collection have no valid value in a field with figures";
             refuse(("figures", "figure"), ErrorKind::InvalidArgument, &figures.field, what)?;
         }
-        let total = self.check_valid(conn, form, &found).await?;
+        let total = self.check_valid(conn, form, &inspected).await?;
         Ok((total, InvalidDocuments::default()))
     }
 
     /// Refuses documents without a valid key. Reads one of them, because a UUID of another form looks like a valid one.
-    async fn check_keys(&self, conn: &mut Conn<'_>, form: &ToBuckets<'_>, found: &Document) -> Result<()> {
+    async fn check_keys(&self, conn: &mut Conn<'_>, form: &ToBuckets<'_>, inspected: &Document) -> Result<()> {
         let what = "documents of the flat collection have no key of the repository's key type, or one that is out of range or too long";
-        let refuse = |what| refuse_flat(found, ("keys", "key"), ErrorKind::InvalidKey, &form.key, what);
-        let (Err(error), Some(id)) = (refuse(what), found.get("key")) else {
+        let refuse = |what| refuse_flat(inspected, ("keys", "key"), ErrorKind::InvalidKey, &form.key, what);
+        let (Err(error), Some(id)) = (refuse(what), inspected.get("key")) else {
             return Ok(());
         };
         let options = FindOneOptions::builder()
@@ -166,8 +172,8 @@ impl Migration<'_> {
     }
 
     /// Checks what only several documents of a key together show. Returns the number of items.
-    async fn check_valid(&self, conn: &mut Conn<'_>, form: &ToBuckets<'_>, found: &Document) -> Result<u64> {
-        let total = number(found, "total");
+    async fn check_valid(&self, conn: &mut Conn<'_>, form: &ToBuckets<'_>, inspected: &Document) -> Result<u64> {
+        let total = number(inspected, "total");
         let mut checks = Vec::new();
         if let Some(repeated) = form.repeated_ids() {
             let what = "documents of the flat collection have the same item id as another document of their key";
@@ -178,14 +184,14 @@ impl Migration<'_> {
             let what = "documents of the flat collection have a second in which their key would open more than 1,000,000 buckets: use larger pages";
             checks.push(Check::new(form.full_seconds(), ErrorKind::InvalidTime, what));
         }
-        let largest = i64::try_from(number(found, "largest")).unwrap_or(i64::MAX);
+        let largest = i64::try_from(number(inspected, "largest")).unwrap_or(i64::MAX);
         let page_size = i64::from(form.settings.page_size);
         if largest.saturating_add(12).saturating_mul(page_size) > MAX_BYTES {
             let what = "pages would exceed MongoDB's limit of 16 MiB: use a smaller page size";
             checks.push(Check::new(form.oversized_pages(MAX_BYTES), ErrorKind::TooLarge, what));
         }
         for check in self.in_chunks(conn, form, checks).await? {
-            refuse_one(&doc! { "n": check.found }, ("n", "one"), check.kind, "", check.what)?;
+            refuse_one(&doc! { "n": check.documents }, ("n", "one"), check.kind, "", check.what)?;
         }
         Ok(total)
     }
@@ -206,8 +212,8 @@ impl Migration<'_> {
             for check in &mut checks {
                 let stages = selecting(filter.clone()).into_iter().chain(check.stages.clone());
                 let step = Step::aggregate("check", self.source, stages).hint(chunks.hint());
-                let found = number(&conn.read(step).await.map_err(failed)?.first()?, "n");
-                check.found += i64::try_from(found).unwrap_or(i64::MAX);
+                let inspected = number(&conn.read(step).await.map_err(failed)?.first()?, "n");
+                check.documents += i64::try_from(inspected).unwrap_or(i64::MAX);
             }
             match range.through {
                 None => return Ok(checks),
@@ -217,23 +223,23 @@ impl Migration<'_> {
     }
 
     async fn check_buckets(&self, conn: &mut Conn<'_>, form: &ToFlat<'_>) -> Result<u64> {
-        let found = self.read(conn, form.inspection()).await?;
+        let inspected = self.read(conn, form.inspection()).await?;
         let what = "buckets violate the invariants of the pattern in their `_id`, key, count or items";
-        refuse_one(&found, ("buckets", "bucket"), ErrorKind::Corrupt, "_id", what)?;
+        refuse_one(&inspected, ("buckets", "bucket"), ErrorKind::Corrupt, "_id", what)?;
         let items = form.settings.items.as_str();
-        let refuse_items = |names, kind, what| refuse_one(&found, names, kind, items, what);
+        let refuse_items = |names, kind, what| refuse_one(&inspected, names, kind, items, what);
         let what = "items are not documents, so they cannot be documents of a flat collection";
         refuse_items(("scalars", "scalar"), ErrorKind::Encode, what)?;
         let what = "items have a field with the name of the flat key field, and another value in it than their key: call key_field(..) with another name";
         refuse_items(("keys", "key"), ErrorKind::InvalidKey, what)?;
         let what = "items have an `_id` that a document of a flat collection cannot have";
         refuse_items(("ids", "id"), ErrorKind::InvalidItemId, what)?;
-        if number(&found, "with_ids") > 0 {
+        if number(&inspected, "with_ids") > 0 {
             let what = "items would have the `_id` of another item as documents of the flat collection";
             let repeated = form.repeated_ids();
             self.refuse_any(conn, repeated, ErrorKind::InvalidItemId, what).await?;
         }
-        Ok(number(&found, "total"))
+        Ok(number(&inspected, "total"))
     }
 
     /// The error for an unfinished migration of other settings.
@@ -271,10 +277,10 @@ impl Migration<'_> {
             let what = "the target has documents, nothing was migrated: empty it, or call allow_non_empty_target() if they are of other keys";
             return not_empty(what.into()).map_err(|error| error.with_remedy(Remedy::AllowNonEmptyTarget));
         }
-        let both = self.compare(conn, Keys::Both).await?.keys;
-        if both > 0 {
+        let in_both = self.compare(conn, Keys::Both).await?.keys;
+        if in_both > 0 {
             return not_empty(format!(
-                "{both} keys are in both collections, nothing was migrated: remove them from one"
+                "{in_both} keys are in both collections, nothing was migrated: remove them from one"
             ));
         }
         match &self.direction {
@@ -307,7 +313,7 @@ impl Migration<'_> {
         kind: ErrorKind,
         what: &str,
     ) -> Result<()> {
-        let found = self.read(conn, stages).await?;
-        refuse_one(&found, ("n", "one"), kind, "", what)
+        let inspected = self.read(conn, stages).await?;
+        refuse_one(&inspected, ("n", "one"), kind, "", what)
     }
 }

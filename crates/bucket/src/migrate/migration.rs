@@ -149,7 +149,7 @@ impl Migration<'_> {
     /// Compares keys in both collections.
     pub(super) async fn compare(&self, conn: &mut Conn<'_>, keys: Keys) -> Result<Compared> {
         let step = self.comparison("check", keys);
-        Ok(Compared::of(&conn.read(step).await.map_err(failed)?.first()?))
+        Ok(Compared::from_row(&conn.read(step).await.map_err(failed)?.first()?))
     }
 
     /// Compares the migrated keys in both collections at the end. `None` in a plan.
@@ -157,7 +157,7 @@ impl Migration<'_> {
         let step = self.comparison("count both sides", self.migrated_keys());
         let reply = conn.read_written(step).await.map_err(failed)?;
         let compared = reply.map(|reply| reply.first()).transpose()?;
-        Ok(compared.as_ref().map(Compared::of))
+        Ok(compared.as_ref().map(Compared::from_row))
     }
 
     fn comparison(&self, purpose: &'static str, keys: Keys) -> Step {
@@ -183,12 +183,12 @@ pub(super) async fn read_from(
 }
 
 impl Compared {
-    fn of(found: &Document) -> Self {
+    fn from_row(row: &Document) -> Self {
         Self {
-            keys: number(found, "keys"),
-            buckets: number(found, "buckets"),
-            items: number(found, "sized"),
-            unequal: number(found, "unequal"),
+            keys: number(row, "keys"),
+            buckets: number(row, "buckets"),
+            items: number(row, "sized"),
+            unequal: number(row, "unequal"),
         }
     }
 

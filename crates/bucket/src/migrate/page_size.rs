@@ -29,7 +29,7 @@ pub(crate) struct PageSizeMigration<'a> {
 }
 
 impl PageSizeMigration<'_> {
-    pub(crate) async fn run<K: Key>(mut self, conn: &mut Conn<'_>) -> Result<Migrated> {
+    pub(crate) async fn migrate<K: Key>(mut self, conn: &mut Conn<'_>) -> Result<Migrated> {
         let (collection, settings) = self.shared.parts();
         if self.old == settings.page_size || self.old == 0 || i32::try_from(self.old).is_err() {
             return Err(Error::new(

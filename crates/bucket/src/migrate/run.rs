@@ -30,7 +30,7 @@ enum Start {
 
 impl Migration<'_> {
     /// Migrates, or lists the commands.
-    pub(crate) async fn execute(&self, conn: &mut Conn<'_>, mut reporter: Reporter<'_>) -> Result<Migrated> {
+    pub(crate) async fn migrate(&self, conn: &mut Conn<'_>, mut reporter: Reporter<'_>) -> Result<Migrated> {
         let record = Record::of(self.target);
         let (total, skipped, resumed, entry) = match self.prepare(conn, &record).await? {
             Start::From {

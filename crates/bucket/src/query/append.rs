@@ -78,7 +78,7 @@ pub(crate) fn fill(settings: &Settings, key: &EncodedKey, id: Option<&str>, item
     let count = format!("${}", settings.count);
     let stored = doc! { "$ifNull": [&count, 0] };
     let offered = i32::try_from(items.len()).unwrap_or(i32::MAX);
-    let left = doc! { "$subtract": [page_size, &stored] };
+    let room = doc! { "$subtract": [page_size, &stored] };
     let total = doc! { "$min": [page_size, { "$add": [&stored, offered] }] };
     let mut set = Document::new();
     if let Some(id) = id {
@@ -87,7 +87,7 @@ pub(crate) fn fill(settings: &Settings, key: &EncodedKey, id: Option<&str>, item
     }
     let items_field = settings.items.as_str();
     set.insert(settings.count.as_str(), total);
-    set.insert(items_field, array::filled(items_field, items, doc! { "$toInt": left }));
+    set.insert(items_field, array::filled(items_field, items, doc! { "$toInt": room }));
     [doc! { "$set": set }].into_iter().chain(recomputed(settings)).collect()
 }
 

@@ -104,7 +104,7 @@ pub(crate) fn buckets_within(
 
 /// Buckets of a key that a scan found.
 #[derive(Clone, Default)]
-pub(crate) struct Found {
+pub(crate) struct Documents {
     pub(crate) ids: Vec<Bson>,
     /// The values of their key fields; null for a missing one.
     pub(crate) keys: Vec<Bson>,
@@ -112,11 +112,11 @@ pub(crate) struct Found {
 
 /// Filters all documents that can be buckets of the key, whichever program wrote them: by an `_id` in the encoded form, and
 /// by a hand-written one, which has the key unescaped. Targeted at the shards of the values that their key fields can have.
-pub(crate) fn buckets_of_any_form(settings: &Settings, key: &EncodedKey, found: &Found) -> Document {
-    let mut filter = buckets_of_any_key_field(settings, key, &found.ids);
+pub(crate) fn buckets_of_any_form(settings: &Settings, key: &EncodedKey, documents: &Documents) -> Document {
+    let mut filter = buckets_of_any_key_field(settings, key, &documents.ids);
     let mut values = key_forms(key);
     values.extend(
-        found
+        documents
             .keys
             .iter()
             .filter(|value| !values.contains(value))
@@ -296,7 +296,7 @@ mod tests {
 
     #[test]
     fn buckets_are_found_in_any_form() {
-        let found = |key: Bson| Found {
+        let documents = |key: Bson| Documents {
             ids: vec![Bson::Int32(7)],
             keys: vec![key],
         };
@@ -309,19 +309,19 @@ mod tests {
             filter
         };
         assert_eq!(
-            buckets_of_any_form(&settings, &key(), &found(true.into())),
+            buckets_of_any_form(&settings, &key(), &documents(true.into())),
             with_keys(vec![123.into(), "123".into(), Bson::Null, true.into()])
         );
         assert_eq!(
-            buckets_of_any_form(&settings, &key(), &found(123.into())),
+            buckets_of_any_form(&settings, &key(), &documents(123.into())),
             with_keys(vec![123.into(), "123".into(), Bson::Null])
         );
         for no_value in [Bson::Undefined, regex("^1").into(), doc! { "$gt": 1 }.into()] {
-            assert_eq!(buckets_of_any_form(&settings, &key(), &found(no_value)), ids);
+            assert_eq!(buckets_of_any_form(&settings, &key(), &documents(no_value)), ids);
         }
         let named = "12_3".encode_key().unwrap();
         assert_eq!(
-            buckets_of_any_form(&settings, &named, &Found::default()),
+            buckets_of_any_form(&settings, &named, &Documents::default()),
             doc! {
                 "$or": [
                     { "_id": regex("^12%5F3_") },

@@ -20,7 +20,7 @@ pub(crate) fn count_item(update: &mut Document, figures: &Figures, item: &Bson) 
             Err(_) => drop(update.insert(operator, doc! { path: value })),
         }
     };
-    for figure in &figures.of {
+    for figure in &figures.fields {
         let Some(value) = item.get(figure.field.as_str()) else {
             continue;
         };
@@ -40,7 +40,7 @@ pub(crate) fn count_item(update: &mut Document, figures: &Figures, item: &Bson) 
 
 /// Marks the figures as not current, in an update that changes an item.
 pub(crate) fn marked(figures: &Figures, mut update: Document) -> Document {
-    let marks = figures.of.iter();
+    let marks = figures.fields.iter();
     let marks = marks.map(|figure| (format!("{}.{}.{COUNT}", figures.field, figure.field), MARK.into()));
     match update.get_document_mut("$set") {
         Ok(set) => set.extend(marks),
@@ -78,30 +78,31 @@ pub(crate) fn items(settings: &Settings) -> Bson {
 
 /// Returns the figures of an array of items, as an expression. Invalid values are left out.
 pub(crate) fn figures_of(figures: &Figures, items: &Bson) -> Document {
-    let of = figures.of.iter();
-    of.map(|figure| (figure.field.as_str().to_owned(), figure_of(figure, items).into()))
+    let fields = figures.fields.iter();
+    fields
+        .map(|figure| (figure.field.as_str().to_owned(), figure_of(figure, items).into()))
         .collect()
 }
 
 fn figure_of(figure: &Figure, items: &Bson) -> Document {
-    let mut of = doc! { COUNT: { "$size": items.clone() } };
+    let mut computed = doc! { COUNT: { "$size": items.clone() } };
     if figure.counts {
-        of.insert(COUNTS, counts(labels(figure, items)));
+        computed.insert(COUNTS, counts(labels(figure, items)));
     }
     if figure.times {
-        of.insert(FIRST, doc! { "$min": [times(figure, items)] });
-        of.insert(LAST, doc! { "$max": [times(figure, items)] });
+        computed.insert(FIRST, doc! { "$min": [times(figure, items)] });
+        computed.insert(LAST, doc! { "$max": [times(figure, items)] });
     }
     if figure.max {
-        of.insert(MAX, doc! { "$max": [numbers(figure, items)] });
+        computed.insert(MAX, doc! { "$max": [numbers(figure, items)] });
     }
     if figure.min {
-        of.insert(MIN, doc! { "$min": [numbers(figure, items)] });
+        computed.insert(MIN, doc! { "$min": [numbers(figure, items)] });
     }
     if figure.sum {
-        of.insert(SUM, doc! { "$sum": [numbers(figure, items)] });
+        computed.insert(SUM, doc! { "$sum": [numbers(figure, items)] });
     }
-    of
+    computed
 }
 
 /// Returns the values of a field of the items that meet a condition.
@@ -160,7 +161,7 @@ fn counts(labels: Document) -> Document {
 pub(crate) fn are_current(figures: &Figures, count: impl Into<Bson>) -> Document {
     let count = count.into();
     let equal = |figure: &Figure| doc! { "$eq": [path(figures, figure, COUNT), count.clone()] };
-    doc! { "$and": figures.of.iter().map(equal).collect::<Vec<_>>() }
+    doc! { "$and": figures.fields.iter().map(equal).collect::<Vec<_>>() }
 }
 
 /// Returns the path of a stored figure, as an expression.
@@ -171,7 +172,7 @@ pub(crate) fn path(figures: &Figures, figure: &Figure, name: &str) -> String {
 /// Returns whether the stored figures are those of the items, as an expression.
 pub(crate) fn are_correct(figures: &Figures, items: &Bson) -> Document {
     let mut conditions = Vec::new();
-    for figure in &figures.of {
+    for figure in &figures.fields {
         for (name, expected) in figure_of(figure, items) {
             let stored = path(figures, figure, &name);
             conditions.push(match name.as_str() {
@@ -214,7 +215,7 @@ fn is_sum(stored: &str, numbers: Document) -> Document {
 /// variable.
 pub(crate) fn has_values(figures: &Figures, item: &str) -> Document {
     let mut conditions = Vec::new();
-    for figure in &figures.of {
+    for figure in &figures.fields {
         let value = format!("{item}.{}", figure.field);
         if figure.counts {
             conditions.push(is_label(&value));
@@ -251,7 +252,7 @@ mod tests {
     fn figures_are_computed_from_the_items() {
         let settings = with_figures(&["qty"], &["ticker"], true);
         let figures = settings.figures.as_ref().unwrap();
-        let of = |field: &str, condition: Document| {
+        let values = |field: &str, condition: Document| {
             let values = doc! { "$map": { "input": "$i", "in": format!("$$this.{field}") } };
             doc! { "$filter": { "input": values, "cond": condition } }
         };
@@ -260,8 +261,8 @@ mod tests {
             { "$gt": ["$$this", f64::NEG_INFINITY] },
             { "$lt": ["$$this", f64::INFINITY] },
         ] };
-        let numbers = of("qty", number);
-        let times = of("date", doc! { "$eq": [{ "$type": "$$this" }, "date"] });
+        let numbers = values("qty", number);
+        let times = values("date", doc! { "$eq": [{ "$type": "$$this" }, "date"] });
         let computed = figures_of(figures, &"$i".into());
         assert_eq!(
             computed.get_document("date").unwrap(),

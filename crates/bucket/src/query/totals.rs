@@ -78,7 +78,7 @@ pub(crate) fn totals_by(
     stages.extend(each(doc! { "$cond": [is_whole, [stored], read] }));
     if figures.need_pipeline() {
         let mut rows = vec![Bson::from(vec!["$$ROOT"])];
-        for (position, figure) in figures.of.iter().enumerate().filter(|(_, figure)| figure.counts) {
+        for (position, figure) in figures.fields.iter().enumerate().filter(|(_, figure)| figure.counts) {
             let of_value = doc! {
                 PERIOD: format!("${PERIOD}"),
                 FIGURE: { "$literal": i32::try_from(position).unwrap_or(i32::MAX) },
@@ -175,7 +175,7 @@ fn added(figures: &Figures) -> Vec<Document> {
         return vec![group];
     }
     let mut facets = doc! { "all": [group] };
-    for (position, figure) in figures.of.iter().enumerate().filter(|(_, figure)| figure.counts) {
+    for (position, figure) in figures.fields.iter().enumerate().filter(|(_, figure)| figure.counts) {
         let counts = part_path(figure, COUNTS);
         let of_value = doc! { "_id": format!("{counts}.value"), "n": { "$sum": format!("{counts}.{COUNT}") } };
         facets.insert(
@@ -199,7 +199,7 @@ fn part_path(figure: &Figure, name: &str) -> String {
 /// Returns the fields of a `$group` that add all figures but the counts by value.
 fn sums(figures: &Figures) -> Document {
     let mut group = doc! { "items": { "$sum": format!("${ITEMS}") } };
-    for (position, figure) in figures.of.iter().enumerate() {
+    for (position, figure) in figures.fields.iter().enumerate() {
         let parts = [
             (figure.sum, SUM, "$sum"),
             (figure.min, MIN, "$min"),

@@ -9,7 +9,7 @@ use mongodb::ClientSession;
 use mongodb::bson::{Document, RawBsonRef, RawDocument, RawDocumentBuf};
 use serde::de::DeserializeOwned;
 
-use crate::form::document::{Bucket, Part, read_size};
+use crate::form::document::{Bucket, SelectedItems, read_size};
 use crate::form::token::ItemToken;
 use crate::query::buckets::{buckets_within, first_by_id};
 use crate::query::range::{all_items, first_times, sizes, with_items};
@@ -164,7 +164,7 @@ impl<'a, T: DeserializeOwned> ItemReader<'a, T> {
         let range = self.wanted.range.as_ref();
         let projection = range.map(|range| with_items(settings, range.items(settings)));
         let found = self.find(limit, projection).await?;
-        let reader = self.shared.reader(&self.key, self.part());
+        let reader = self.shared.reader(&self.key, self.selected_items());
         let pages: Result<Vec<Bucket<K, T>>> = found.iter().map(|document| reader.read(document)).collect();
         for page in pages? {
             let tail = page.token().tail().to_owned();
@@ -186,10 +186,10 @@ impl<'a, T: DeserializeOwned> ItemReader<'a, T> {
     }
 
     /// Returns the part of a page's items that the server sends.
-    fn part(&self) -> Part {
+    fn selected_items(&self) -> SelectedItems {
         match self.wanted.range {
-            Some(_) => Part::Filtered,
-            None => Part::Whole,
+            Some(_) => SelectedItems::Filtered,
+            None => SelectedItems::All,
         }
     }
 
@@ -283,7 +283,7 @@ impl<'a, T: DeserializeOwned> ItemReader<'a, T> {
             };
             let found = self.find(limit, Some(sizes(settings, items))).await?;
             for (number, document) in found.iter().enumerate() {
-                let size = read_size(&self.shared.settings, document, self.part())?;
+                let size = read_size(&self.shared.settings, document, self.selected_items())?;
                 self.saw_page(size);
                 let (first, last) = self.to_read(self.tail(document), size);
                 let items = (last - first) as u64;
@@ -303,7 +303,7 @@ impl<'a, T: DeserializeOwned> ItemReader<'a, T> {
     async fn search_start(&mut self, second: &str) -> Result<Bound> {
         let all = ("$gte", self.key.id(""));
         let settings = &self.shared.settings;
-        let Some(mut search) = self.wanted.range.as_ref().and_then(StartSearch::of) else {
+        let Some(mut search) = self.wanted.range.as_ref().and_then(StartSearch::new) else {
             return Ok(all);
         };
         let mut below = self.key.id(second);

@@ -34,7 +34,7 @@ pub(crate) struct LooseScan<'a, K> {
     from: Bson,
     /// The number of entries of the next read.
     entries: u32,
-    found: VecDeque<Result<K>>,
+    ready: VecDeque<Result<K>>,
     ended: bool,
 }
 
@@ -51,14 +51,14 @@ impl<'a, K: Key> LooseScan<'a, K> {
             max_time: max_time.or(shared.settings.max_time),
             from: after.map_or(Bson::MinKey, |after| Bson::String(after.end())),
             entries: FIRST_ENTRIES,
-            found: VecDeque::new(),
+            ready: VecDeque::new(),
             ended: false,
         }
     }
 
     /// Returns the next key, or the error of the next bucket that has none, if it has been fetched.
     pub(crate) fn pop(&mut self) -> Option<Result<K>> {
-        self.found.pop_front()
+        self.ready.pop_front()
     }
 
     /// Fetches more keys, possibly none. Returns `false` at the end. An error ends the scan.
@@ -99,11 +99,11 @@ impl<'a, K: Key> LooseScan<'a, K> {
                 let end = encoded.end();
                 self.from = Bson::String(end.clone());
                 key_end = Some(end);
-                self.found.push_back(Ok(key));
+                self.ready.push_back(Ok(key));
             } else {
                 // The first string after this one.
                 self.from = Bson::String(format!("{text}\0"));
-                self.found.push_back(Err(no_key(id)));
+                self.ready.push_back(Err(no_key(id)));
             }
         }
         self.ended |= read.len() < self.entries as usize;
@@ -123,7 +123,7 @@ impl<'a, K: Key> LooseScan<'a, K> {
                 | Bson::Double(_)
                 | Bson::Decimal128(_)
         );
-        self.found.push_back(Err(no_key(id)));
+        self.ready.push_back(Err(no_key(id)));
         if is_before {
             self.from = Bson::String(String::new());
         } else {
@@ -133,9 +133,9 @@ impl<'a, K: Key> LooseScan<'a, K> {
 
     /// Reads fewer entries where keys have many buckets, and more where they have few.
     fn adapt(&mut self, read: usize) {
-        if self.found.len() * 16 < read {
+        if self.ready.len() * 16 < read {
             self.entries = (self.entries / 4).max(1);
-        } else if self.found.len() * 2 >= read {
+        } else if self.ready.len() * 2 >= read {
             self.entries = (self.entries * 4).min(MOST_ENTRIES);
         }
     }

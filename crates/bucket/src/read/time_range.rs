@@ -115,7 +115,7 @@ pub(crate) struct StartSearch {
 
 impl StartSearch {
     /// Creates the search. `None` when the range has no start.
-    pub(crate) fn of(range: &TimeRange) -> Option<Self> {
+    pub(crate) fn new(range: &TimeRange) -> Option<Self> {
         Some(Self {
             certainly_before: range.certainly_before()?,
             allowed_lateness: range.allowed_lateness(),
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn the_start_is_an_item_that_is_old_enough_before_another_one() {
-        let mut start = StartSearch::of(&range(Some(10_000), None)).unwrap();
+        let mut start = StartSearch::new(&range(Some(10_000), None)).unwrap();
         let mut is_reached = |second: i64| start.is_reached(DateTime::from_millis(second * 1000));
         assert!(
             !is_reached(10_000) && !is_reached(9_900),
@@ -192,6 +192,6 @@ mod tests {
         assert!(!is_reached(9_700) && !is_reached(9_600) && !is_reached(9_599));
         assert!(is_reached(9_598), "this is `g`");
         assert_eq!(start.hint().as_deref(), Some("0000009599"));
-        assert!(StartSearch::of(&range(None, Some(5))).is_none());
+        assert!(StartSearch::new(&range(None, Some(5))).is_none());
     }
 }

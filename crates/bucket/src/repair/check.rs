@@ -23,7 +23,7 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    pub(crate) fn of<K: Key>(id: &Bson, field: Option<RawBsonRef<'_>>) -> Self {
+    pub(crate) fn of_document<K: Key>(id: &Bson, field: Option<RawBsonRef<'_>>) -> Self {
         let id = id.as_str();
         let Some(key) = field.and_then(K::from_stored).and_then(|key| key.encode_key().ok()) else {
             return Self::by_id_only::<K>(id, field);
@@ -189,7 +189,7 @@ impl Summary {
     ) -> Self {
         let id = id_of(document);
         Self {
-            identity: Identity::of::<K>(&id, key),
+            identity: Identity::of_document::<K>(&id, key),
             id,
             stored_key: key.and_then(|key| key.try_into().ok()).unwrap_or(Bson::Null),
             count: count.and_then(stored_integer),

@@ -27,10 +27,10 @@ pub(crate) struct Fix {
 ///
 /// # Errors
 /// When they are not valid BSON.
-pub(crate) fn fix<K: Key>(settings: &Settings, key: &EncodedKey, found: Vec<RawDocumentBuf>) -> Result<Fix> {
+pub(crate) fn fix<K: Key>(settings: &Settings, key: &EncodedKey, documents: Vec<RawDocumentBuf>) -> Result<Fix> {
     let mut is_ambiguous = false;
     let mut buckets = Vec::new();
-    for document in found {
+    for document in documents {
         let summary = Summary::of_bucket::<K>(settings, &document);
         let mismatches = summary.identity.problems.contains(&Problem::KeyMismatch);
         let type_differs = summary.identity.problems.contains(&Problem::KeyType);

@@ -19,7 +19,7 @@ use mongo_patterns_core::verify::{confirmed, each, scan};
 use mongo_patterns_core::{EncodedKey, Error, ErrorKind, Key, Result};
 
 use crate::query::append::open_bucket_of_any_id;
-use crate::query::buckets::{Found, buckets_of_any_key_field};
+use crate::query::buckets::{Documents, buckets_of_any_key_field};
 use crate::repair::check::check;
 use crate::repair::finding::{Finding, Repaired, Unrepaired};
 use crate::repair::fix::{Fix, fix};
@@ -41,7 +41,10 @@ pub(crate) fn repairs<'a, K: Key>(
 /// Repairs a key, or plans it. `None` when the findings are gone.
 async fn repair_key<K: Key>(shared: &Shared, suspect: Suspect, dry_run: bool) -> Result<Option<Repaired>> {
     let Suspect {
-        key, findings, found, ..
+        key,
+        findings,
+        documents,
+        ..
     } = suspect;
     let Some(key) = key else {
         return Ok(Some(Repaired::new(findings, Some(Unrepaired::AmbiguousKey))));
@@ -49,7 +52,7 @@ async fn repair_key<K: Key>(shared: &Shared, suspect: Suspect, dry_run: bool) ->
     let repair = KeyRepair {
         shared,
         key: &key,
-        found: &found,
+        documents: &documents,
         is_again: false,
     };
     let fix = if dry_run {
@@ -58,7 +61,7 @@ async fn repair_key<K: Key>(shared: &Shared, suspect: Suspect, dry_run: bool) ->
         let (collection, settings) = shared.parts();
         let mut conn = shared.enter(&key, None).await?;
         transaction::run(collection, &settings.retry, &mut conn, repair, |conn, repair| {
-            Box::pin(repair.run::<K>(conn))
+            Box::pin(repair.repair_in_transaction::<K>(conn))
         })
         .await
     };
@@ -74,7 +77,7 @@ struct KeyRepair<'a> {
     shared: &'a Shared,
     key: &'a EncodedKey,
     /// Suspect buckets, which the filter by key may not match.
-    found: &'a Found,
+    documents: &'a Documents,
     /// Whether the transaction ran before, and conflicted with other writers.
     is_again: bool,
 }
@@ -83,9 +86,9 @@ impl KeyRepair<'_> {
     /// Reads the buckets, and plans the fix.
     async fn read<K: Key>(&self, conn: &mut Conn<'_>) -> Result<Fix> {
         let (collection, settings) = self.shared.parts();
-        let filter = buckets_of_any_key_field(settings, self.key, &self.found.ids);
-        let found = conn.find_all(collection, filter, None).await?;
-        fix::<K>(settings, self.key, found)
+        let filter = buckets_of_any_key_field(settings, self.key, &self.documents.ids);
+        let buckets = conn.find_all(collection, filter, None).await?;
+        fix::<K>(settings, self.key, buckets)
     }
 
     /// Plans the repair of findings of two reads.
@@ -101,7 +104,7 @@ impl KeyRepair<'_> {
     }
 
     /// Repairs the key in a transaction, whose snapshot needs no second read.
-    async fn run<K: Key>(&mut self, conn: &mut Conn<'_>) -> Result<Fix> {
+    async fn repair_in_transaction<K: Key>(&mut self, conn: &mut Conn<'_>) -> Result<Fix> {
         let (collection, settings) = self.shared.parts();
         if self.is_again {
             let filter = open_bucket_of_any_id(settings, self.key, None);
@@ -119,7 +122,7 @@ impl KeyRepair<'_> {
 
     /// Checks the result before the transaction commits.
     async fn check_again<K: Key>(&self, fix: &Fix, conn: &mut Conn<'_>) -> Result<()> {
-        let filter = buckets_of_any_key_field(&self.shared.settings, self.key, &self.found.ids);
+        let filter = buckets_of_any_key_field(&self.shared.settings, self.key, &self.documents.ids);
         let summaries = summaries_of::<K>(self.shared, Some(self.key), filter, conn).await?;
         let items: u64 = summaries.iter().filter_map(|summary| summary.items).sum();
         let mut findings = check(&self.shared.settings, &summaries);

@@ -18,7 +18,7 @@ use mongo_patterns_core::{EncodedKey, Key, Result};
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::AggregateOptions;
 
-use crate::query::buckets::{Found, buckets_of_any_form};
+use crate::query::buckets::{Documents, buckets_of_any_form};
 use crate::query::summary::summaries;
 use crate::repair::check::{Summary, check};
 use crate::repair::finding::Finding;
@@ -41,7 +41,7 @@ pub(crate) struct Suspect {
     pub(crate) key: Option<EncodedKey>,
     pub(crate) findings: Vec<Finding>,
     /// The buckets.
-    pub(crate) found: Found,
+    pub(crate) documents: Documents,
     /// Whether no key field contains the key, so that only their ids do.
     is_stray: bool,
 }
@@ -68,7 +68,7 @@ impl<'a, K: Key> Scan<'a, K> {
                     key: summaries[0].identity.key.clone(),
                     findings,
                     is_stray: summaries.iter().all(Summary::is_stray),
-                    found: Found {
+                    documents: Documents {
                         keys: distinct_keys(&summaries),
                         ids: summaries.into_iter().map(|summary| summary.id).collect(),
                     },
@@ -100,7 +100,7 @@ impl<'a, K: Key> Scan<'a, K> {
             Some(rows) => rows,
             None => {
                 let filter = match &self.key {
-                    Some(key) => buckets_of_any_form(settings, key, &Found::default()),
+                    Some(key) => buckets_of_any_form(settings, key, &Documents::default()),
                     None => {
                         if self.reporter.is_asked() {
                             self.reporter.begin(send::estimated_count(collection).await?);
@@ -148,8 +148,8 @@ impl Suspect {
     /// Reads the buckets again, and returns the findings that are still there.
     pub(crate) async fn confirm<K: Key>(&self, shared: &Shared) -> Result<Vec<Finding>> {
         let filter = match &self.key {
-            Some(key) => buckets_of_any_form(&shared.settings, key, &self.found),
-            None => doc! { "_id": { "$in": &self.found.ids } },
+            Some(key) => buckets_of_any_form(&shared.settings, key, &self.documents),
+            None => doc! { "_id": { "$in": &self.documents.ids } },
         };
         let again = summaries_of::<K>(shared, self.key.as_ref(), filter, &mut Conn::new()).await?;
         Ok(confirmed(&self.findings, check(&shared.settings, &again)))
@@ -184,8 +184,8 @@ impl<'a, K: Key> EachKeyOnce<'a, K> {
             };
             if let Some(stray) = self.strays.remove(&key) {
                 suspect.findings.extend(stray.findings);
-                suspect.found.ids.extend(stray.found.ids);
-                suspect.found.keys.extend(stray.found.keys);
+                suspect.documents.ids.extend(stray.documents.ids);
+                suspect.documents.keys.extend(stray.documents.keys);
             }
             if suspect.is_stray {
                 if !self.returned.contains(&key) {

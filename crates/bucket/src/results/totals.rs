@@ -63,14 +63,14 @@ impl Totals {
     }
 
     /// Creates it from the result of the pipeline.
-    pub(crate) fn of(figures: &Figures, found: &Document) -> Self {
+    pub(crate) fn from_row(figures: &Figures, found: &Document) -> Self {
         let empty = Document::new();
         let all = match found.get_array("all").ok() {
             Some(all) => all.first().and_then(Bson::as_document).unwrap_or(&empty),
             None => found,
         };
         let mut totals = Self::without_counts(figures, all);
-        for (position, figure) in figures.of.iter().enumerate() {
+        for (position, figure) in figures.fields.iter().enumerate() {
             let counts = found.get_array(name(position, COUNTS)).ok();
             for count in counts.into_iter().flatten().filter_map(Bson::as_document) {
                 totals.count(figure, count.get("_id"), number(count, "n"));
@@ -86,7 +86,7 @@ impl Totals {
             let Ok(id) = row.get_document("_id") else { continue };
             let Ok(start) = id.get_datetime(PERIOD) else { continue };
             let figure = id.get(FIGURE).and_then(Bson::as_i32);
-            let figure = figure.and_then(|position| figures.of.get(usize::try_from(position).ok()?));
+            let figure = figure.and_then(|position| figures.fields.get(usize::try_from(position).ok()?));
             match (figure, all.last_mut()) {
                 (Some(figure), Some((_, totals))) => totals.count(figure, id.get(VALUE), number(row, "n")),
                 _ => all.push((*start, Self::without_counts(figures, row))),
@@ -100,7 +100,7 @@ impl Totals {
             items: number(all, "items"),
             ..Self::default()
         };
-        for (position, figure) in figures.of.iter().enumerate() {
+        for (position, figure) in figures.fields.iter().enumerate() {
             let value = |part| all.get(name(position, part)).filter(|value| **value != Bson::Null);
             if figure.times {
                 let time = |part| value(part).and_then(Bson::as_datetime).copied();

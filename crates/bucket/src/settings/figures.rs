@@ -10,7 +10,7 @@ pub(crate) struct Figures {
     /// The field of a bucket that contains them.
     pub(crate) field: FieldName,
     /// Those of the fields of an item, ordered by their names.
-    pub(crate) of: Vec<Figure>,
+    pub(crate) fields: Vec<Figure>,
 }
 
 /// The figures of one field of an item.
@@ -41,7 +41,7 @@ pub(crate) enum Kind {
 #[derive(Clone, Debug)]
 pub(crate) struct GivenFigures {
     pub(crate) field: String,
-    pub(crate) of: Vec<(Kind, String)>,
+    pub(crate) fields: Vec<(Kind, String)>,
     pub(crate) first_and_last: bool,
 }
 
@@ -49,7 +49,7 @@ impl Default for GivenFigures {
     fn default() -> Self {
         Self {
             field: "figures".to_owned(),
-            of: Vec::new(),
+            fields: Vec::new(),
             first_and_last: false,
         }
     }
@@ -63,9 +63,9 @@ impl GivenFigures {
     pub(crate) fn build(self, time: Option<&FieldName>) -> Result<Option<Figures>> {
         let mut figures = Figures {
             field: FieldName::new(self.field)?,
-            of: Vec::new(),
+            fields: Vec::new(),
         };
-        for (kind, name) in self.of {
+        for (kind, name) in self.fields {
             figures.add(kind, FieldName::in_array(name)?);
         }
         if self.first_and_last {
@@ -74,20 +74,20 @@ impl GivenFigures {
             })?;
             figures.add(Kind::Times, FieldName::in_array(time.as_str())?);
         }
-        Ok(Some(figures).filter(|figures| !figures.of.is_empty()))
+        Ok(Some(figures).filter(|figures| !figures.fields.is_empty()))
     }
 }
 
 impl Figures {
     fn add(&mut self, kind: Kind, field: FieldName) {
         let place = self
-            .of
+            .fields
             .binary_search_by(|figure| figure.field.as_str().cmp(field.as_str()));
         let place = place.unwrap_or_else(|place| {
-            self.of.insert(place, Figure::new(field));
+            self.fields.insert(place, Figure::new(field));
             place
         });
-        let figure = &mut self.of[place];
+        let figure = &mut self.fields[place];
         match kind {
             Kind::Sum => figure.sum = true,
             Kind::Min => figure.min = true,
@@ -99,18 +99,18 @@ impl Figures {
 
     /// Returns whether only a pipeline can update them.
     pub(crate) fn need_pipeline(&self) -> bool {
-        self.of.iter().any(|figure| figure.counts)
+        self.fields.iter().any(|figure| figure.counts)
     }
 
     /// Returns the figure with the first and the last time.
     pub(crate) fn times(&self) -> Option<&Figure> {
-        self.of.iter().find(|figure| figure.times)
+        self.fields.iter().find(|figure| figure.times)
     }
 
     /// Returns the settings, as the catalog stores them.
     pub(crate) fn stored_form(&self) -> Document {
-        let names = |of: fn(&Figure) -> bool| -> Vec<&str> {
-            let such = self.of.iter().filter(|figure| of(figure));
+        let names = |is_kept: fn(&Figure) -> bool| -> Vec<&str> {
+            let such = self.fields.iter().filter(|figure| is_kept(figure));
             such.map(|figure| figure.field.as_str()).collect()
         };
         doc! {
@@ -147,10 +147,10 @@ mod tests {
 
     use super::*;
 
-    fn given(of: &[(Kind, &str)], first_and_last: bool) -> GivenFigures {
-        let of = of.iter().map(|(kind, name)| (*kind, (*name).to_owned()));
+    fn given(fields: &[(Kind, &str)], first_and_last: bool) -> GivenFigures {
+        let fields = fields.iter().map(|(kind, name)| (*kind, (*name).to_owned()));
         GivenFigures {
-            of: of.collect(),
+            fields: fields.collect(),
             first_and_last,
             ..GivenFigures::default()
         }
@@ -175,7 +175,7 @@ mod tests {
             "first_and_last": true,
         };
         assert_eq!(figures.stored_form(), expected);
-        let fields: Vec<&str> = figures.of.iter().map(|figure| figure.field.as_str()).collect();
+        let fields: Vec<&str> = figures.fields.iter().map(|figure| figure.field.as_str()).collect();
         assert_eq!(fields, ["date", "qty", "ticker"]);
         assert!(given(&[], false).build(None).unwrap().is_none());
     }

@@ -73,7 +73,7 @@ impl<'a> StoreBatch<'a> {
         self.rest.get(self.done).copied().unwrap_or(self.items.len())
     }
 
-    pub(crate) async fn run(&mut self, conn: &mut Conn<'_>) -> Result<()> {
+    pub(crate) async fn store(&mut self, conn: &mut Conn<'_>) -> Result<()> {
         let shared = self.write.shared;
         self.write.check_item_index().await?;
         let mut attempts = shared.settings.retry.start();
@@ -162,7 +162,7 @@ impl<'a> StoreBatch<'a> {
             span: self.span,
             items: &page,
         };
-        match store.run(conn).await? {
+        match store.store(conn).await? {
             Stored::New { items, opened } => {
                 self.count_opened(opened);
                 self.done += items;

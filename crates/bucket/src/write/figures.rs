@@ -30,7 +30,7 @@ impl FigureUpdate {
     ///
     /// # Errors
     /// Those of an item with a value of which there can be no figures.
-    pub(crate) fn of(settings: &Settings, update: &UpdateModifications) -> Result<Option<Self>> {
+    pub(crate) fn new(settings: &Settings, update: &UpdateModifications) -> Result<Option<Self>> {
         let (UpdateModifications::Document(update), Some(figures)) = (update, &settings.figures) else {
             return Ok(None);
         };
@@ -45,7 +45,7 @@ impl FigureUpdate {
 
     /// Updates the item of a filter, and computes the figures. `None` when no bucket has the item. The options project
     /// the item.
-    pub(super) async fn run(
+    pub(super) async fn update_item(
         &self,
         collection: &Collection<RawDocumentBuf>,
         filter: Document,
@@ -84,7 +84,10 @@ fn changes_figures(settings: &Settings, figures: &Figures, update: &Document) ->
             // The array, the position of the item, the field of the item.
             let mut path = path.splitn(4, '.').skip(2);
             let (field, below) = (path.next(), path.next());
-            let changed = figures.of.iter().find(|figure| field == Some(figure.field.as_str()));
+            let changed = figures
+                .fields
+                .iter()
+                .find(|figure| field == Some(figure.field.as_str()));
             changes |= changed.is_some() || field.is_none();
             let Some(figure) = changed else { continue };
             match operator.as_str() {

@@ -112,17 +112,17 @@ impl OneItem {
     ) -> Result<Updated> {
         let (collection, settings) = shared.parts();
         let update = update.into();
-        let of_figures = FigureUpdate::of(settings, &update)?;
+        let figure_update = FigureUpdate::new(settings, &update)?;
         let mut attempts = settings.retry.start();
         loop {
-            if let Some(update) = &of_figures {
+            if let Some(update) = &figure_update {
                 let projection = only_item(settings, &self.field, &self.id);
                 let options = FindOneAndUpdateOptions::builder()
                     .projection(projection)
                     .hint(self.hint())
                     .build();
                 let filter = self.filter_of_change(settings);
-                let updated = update.run(collection, filter, options, conn);
+                let updated = update.update_item(collection, filter, options, conn);
                 if let Some(updated) = updated.await.map_err(|error| self.failed(shared, error))? {
                     return Ok(updated);
                 }

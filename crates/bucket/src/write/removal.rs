@@ -39,7 +39,7 @@ pub(crate) struct Removal<'a> {
 
 impl Removal<'_> {
     /// Removes the item. Returns whether the key had it.
-    pub(crate) async fn run(self, conn: &mut Conn<'_>) -> Result<bool> {
+    pub(crate) async fn remove(self, conn: &mut Conn<'_>) -> Result<bool> {
         let (collection, settings) = self.shared.parts();
         let page_size = i64::from(settings.page_size);
         let Some(found) = self.find(conn).await? else {

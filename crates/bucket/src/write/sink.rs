@@ -50,7 +50,7 @@ async fn write(shared: &Shared, span: &Span, group: Group) -> Written {
     let outcome = match check_sizes(&shared.settings, &group.items) {
         Ok(()) => {
             store
-                .run(&mut Conn::in_lane(shared.lanes.enter(key.text()).await))
+                .store(&mut Conn::in_lane(shared.lanes.enter(key.text()).await))
                 .await
         }
         Err(error) => Err(error),
@@ -126,7 +126,7 @@ impl<'a> Sink<'a> {
         }
     }
 
-    pub(crate) async fn run<K: Key, T: Serialize>(
+    pub(crate) async fn store_all<K: Key, T: Serialize>(
         mut self,
         items: impl FusedStream<Item = (K, T)> + Send,
         concurrency: usize,

@@ -60,7 +60,7 @@ pub(crate) struct Store<'a> {
 impl Store<'_> {
     /// Stores the items. Rare cases are boxed: the future of a plain append stays small, which saves a tenth of its
     /// cost in the client.
-    pub(crate) async fn run(&self, conn: &mut Conn<'_>) -> Result<Stored> {
+    pub(crate) async fn store(&self, conn: &mut Conn<'_>) -> Result<Stored> {
         let settings = &self.write.shared.settings;
         if settings.item_id.is_some() {
             Box::pin(self.write.check_item_index()).await?;

@@ -89,6 +89,6 @@ impl MigrateExisting<'_> {
             options,
             listed: AtomicU64::new(0),
         };
-        existing.execute(conn, reporter).await
+        existing.migrate_all(conn, reporter).await
     }
 }

@@ -243,7 +243,7 @@ impl<D, E> OutlierRepository<D, E> {
             let id = id?.into_bson();
             let mut conn = shared.enter(&id, session).await?;
             let fix = rewrite(shared, &id, false, &mut conn).await?;
-            if !fix.found {
+            if !fix.has_main {
                 return Err(not_found());
             }
             if let Some(unrepaired) = fix.unrepaired {

@@ -111,7 +111,7 @@ impl<D: Serialize, E> OutlierRepository<D, E> {
     /// large for the server's cache.
     pub fn insert(&self, document: &D) -> Write<'_, Inserted> {
         let shared = self.shared();
-        let split = Split::of(&shared.settings, document);
+        let split = Split::new(&shared.settings, document);
         Write::new(shared.operation("insert"), async move |session| {
             let split = split?;
             let mut conn = shared.enter(&split.id, session).await?;
@@ -407,7 +407,7 @@ impl<D, E> OutlierRepository<D, E> {
                 fields: &fields,
                 operators: &operators,
             };
-            let modified = update.run(&mut conn).await;
+            let modified = update.update(&mut conn).await;
             Ok(Updated::new(modified.map_err(failed)?))
         })
     }

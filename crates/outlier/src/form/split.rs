@@ -23,7 +23,7 @@ pub(crate) struct Split {
 }
 
 impl Split {
-    pub(crate) fn of<D: Serialize>(settings: &Settings, document: &D) -> Result<Self> {
+    pub(crate) fn new<D: Serialize>(settings: &Settings, document: &D) -> Result<Self> {
         let whole = bson::serialize_to_raw_document_buf(document).map_err(|error| {
             let message = "the document cannot be encoded as BSON, nothing was stored: change its type";
             Error::from_driver(ErrorKind::Encode, message, error)

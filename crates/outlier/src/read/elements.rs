@@ -53,8 +53,8 @@ pub(crate) async fn start<E: DeserializeOwned>(
     if let Some(limit) = range.limit {
         elements.truncate(limit);
     }
-    let left = range.limit.map(|limit| limit - elements.len());
-    if !is_flagged(settings, &main) || left == Some(0) {
+    let remaining = range.limit.map(|limit| limit - elements.len());
+    if !is_flagged(settings, &main) || remaining == Some(0) {
         let overflow = None;
         return Ok(Start { elements, overflow });
     }
@@ -65,16 +65,16 @@ pub(crate) async fn start<E: DeserializeOwned>(
         documents: None,
         skip,
     };
-    if skip > 0 || left.is_some() {
+    if skip > 0 || remaining.is_some() {
         let sizes = sizes(shared, overflow.filter.clone(), conn).await?;
-        overflow.narrow(&sizes, left);
+        overflow.narrow(&sizes, remaining);
     }
     let overflow = (overflow.documents != Some(0)).then_some(overflow);
     Ok(Start { elements, overflow })
 }
 
 impl OverflowRange {
-    fn narrow(&mut self, sizes: &[usize], left: Option<usize>) {
+    fn narrow(&mut self, sizes: &[usize], remaining: Option<usize>) {
         let mut sizes = sizes.iter().copied();
         let mut requested = 0;
         for size in sizes.by_ref() {
@@ -87,7 +87,7 @@ impl OverflowRange {
         }
         let mut documents = i64::from(requested > 0);
         for size in sizes {
-            if left.is_some_and(|left| requested >= left) {
+            if remaining.is_some_and(|remaining| requested >= remaining) {
                 break;
             }
             requested += size;

@@ -51,7 +51,7 @@ impl Main {
         Self {
             elements: row.get("size").ok().flatten().and_then(number),
             is_null: is_true(row, "isNull"),
-            flag: Flag::of(row.get("flag").ok().flatten()),
+            flag: Flag::from_stored(row.get("flag").ok().flatten()),
         }
     }
 
@@ -60,13 +60,13 @@ impl Main {
         Self {
             elements: length(parts.get("array").ok().flatten()),
             is_null: matches!(parts.get("array"), Ok(Some(RawBsonRef::Null | RawBsonRef::Undefined))),
-            flag: Flag::of(parts.get("flag").ok().flatten()),
+            flag: Flag::from_stored(parts.get("flag").ok().flatten()),
         }
     }
 }
 
 impl Flag {
-    fn of(value: Option<RawBsonRef<'_>>) -> Self {
+    fn from_stored(value: Option<RawBsonRef<'_>>) -> Self {
         match value {
             None | Some(RawBsonRef::Boolean(false)) => Self::Clear,
             Some(RawBsonRef::Boolean(true)) => Self::Set,

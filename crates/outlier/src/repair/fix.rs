@@ -36,7 +36,7 @@ pub(crate) struct Fix {
     /// The findings before the changes.
     pub(crate) findings: Vec<Finding>,
     /// Whether the main document exists.
-    pub(crate) found: bool,
+    pub(crate) has_main: bool,
     /// The fields of the main document to set, as expressions.
     pub(crate) main: Document,
     /// The changes of the overflow documents.
@@ -122,7 +122,7 @@ pub(crate) fn fix(settings: &Settings, id: &Bson, stored: Stored, delete_orphans
         }
         return Ok(fix);
     };
-    fix.found = true;
+    fix.has_main = true;
     fix.unrepaired = if of_main.elements.is_none() {
         Some(Unrepaired::ArrayNotArray)
     } else if summary.overflow.iter().any(|document| document.elements.is_none()) {

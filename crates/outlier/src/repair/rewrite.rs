@@ -175,7 +175,7 @@ impl<'a> Rewrite<'a> {
             let update = query::set_main(fix.main.clone()).to_vec();
             conn.write(Step::update_one("write the main document", main, by_id, update))
                 .await?;
-        } else if fix.found {
+        } else if fix.has_main {
             // Otherwise the main document could be deleted at the same moment.
             lock_documents(conn, main, &by_id).await?;
         }
@@ -221,7 +221,7 @@ impl<'a> Rewrite<'a> {
         let Some(summary) = summary_in(conn, self.shared, self.id).await? else {
             return Ok(());
         };
-        let is_right = match fix.found {
+        let is_right = match fix.has_main {
             true => {
                 summary.elements() == fix.inline + fix.overflow && check(&self.shared.settings, &summary).is_empty()
             }

@@ -53,7 +53,7 @@ impl Target for List {
 
     async fn store(&self, elements: &[Encoded], lane: Lane) -> Stored<Pushed> {
         let mut push = PushWrite::new(&self.shared, &self.id, elements, false);
-        let error = push.run(&mut Conn::in_lane(lane)).await.err();
+        let error = push.push(&mut Conn::in_lane(lane)).await.err();
         let (inline, overflow) = match &error {
             // The document was deleted concurrently, with the elements that were stored.
             Some(error) if error.kind() == ErrorKind::NotFound => (0, 0),

@@ -62,7 +62,7 @@ impl<'a> PushWrite<'a> {
     }
 
     /// Stores the elements.
-    pub(crate) async fn run(&mut self, conn: &mut Conn<'_>) -> Result<()> {
+    pub(crate) async fn push(&mut self, conn: &mut Conn<'_>) -> Result<()> {
         let outcome = if conn.has_session() {
             self.push_from_main(conn).await
         } else {
@@ -234,7 +234,7 @@ pub(crate) async fn push_one(
 ) -> Result<Pushed> {
     check_elements(shared, std::slice::from_ref(element))?;
     let mut push = PushWrite::new(shared, id, std::slice::from_ref(element), once);
-    if let Err(error) = push.run(conn).await {
+    if let Err(error) = push.push(conn).await {
         return Err(match (error.kind(), push.stored()) {
             (ErrorKind::NotFound, _) | (_, 0) => error,
             (_, stored) => with_stored(error, stored, conn),
@@ -255,7 +255,7 @@ pub(crate) async fn push_many(
     conn: &mut Conn<'_>,
 ) -> Result<PushedMany> {
     let mut push = PushWrite::new(shared, id, elements, false);
-    if let Err(error) = push.run(conn).await {
+    if let Err(error) = push.push(conn).await {
         let stored = match error.kind() {
             // The document was deleted concurrently, with the elements that were stored.
             ErrorKind::NotFound => 0,

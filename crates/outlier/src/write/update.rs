@@ -47,7 +47,7 @@ enum Main {
 
 impl Update<'_> {
     /// Updates the element. Returns whether that changed it.
-    pub(crate) async fn run(self, conn: &mut Conn<'_>) -> Result<bool> {
+    pub(crate) async fn update(self, conn: &mut Conn<'_>) -> Result<bool> {
         let mut attempts = self.shared.settings.retry.start();
         loop {
             if let Some(modified) = self.in_main(conn).await? {

@@ -49,7 +49,7 @@ fn a_list_in_place_is_not_written() {
         main(&numbers(0..3), true),
         vec![extra("b", 1, &numbers(7..9)), extra("a", 0, &numbers(3..7))],
     );
-    assert!(fix.is_empty() && fix.findings.is_empty() && fix.found);
+    assert!(fix.is_empty() && fix.findings.is_empty() && fix.has_main);
     assert_eq!((fix.inline, fix.overflow, fix.unrepaired), (3, 6, None));
 }
 
