@@ -8,7 +8,6 @@ mod sources {
     pub(crate) mod builder;
     pub(crate) mod form;
     pub(crate) mod migrate;
-    pub(crate) mod prelude;
     pub(crate) mod query;
     pub(crate) mod read;
     pub(crate) mod repair;
@@ -31,9 +30,15 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use documents::documents;
-use sources::{action, builder, form, migrate, prelude, query, read, repair, repository, results, settings, write};
+use sources::{action, builder, form, migrate, query, read, repair, repository, results, settings, write};
 
 // The names that the sources expect at the root of their crate.
+use crate::form::document::{Reader, SelectedItems, id_of, read_item};
+use crate::form::id::Tail;
+use crate::query::buckets::buckets_beyond;
+use crate::repair::check::{Summary, check};
+use crate::repair::fix::fix;
+use crate::settings::{Settings, with_figures, with_windows};
 pub use builder::BucketRepositoryBuilder;
 pub use form::document::Bucket;
 pub use form::token::{ItemToken, PageToken};
@@ -46,12 +51,6 @@ pub use results::{
     RebuiltFigures, RemovedBuckets, Totals,
 };
 pub use settings::window::{TimeUnit, Window};
-use crate::form::document::{Part, Reader, id_of, read_item};
-use crate::form::id::Tail;
-use crate::query::buckets::buckets_beyond;
-use crate::repair::check::{Summary, check};
-use crate::repair::fix::fix;
-use crate::settings::{Settings, with_figures, with_windows};
 
 fuzz_target!(|input: &[u8]| {
     tokens(input);
@@ -140,16 +139,16 @@ fn stored(input: &[u8]) {
 fn stored_of<K: Key>(settings: &Settings, key: &K, documents: &[RawDocumentBuf]) {
     let key = key.encode_key().expect("a short key");
     for document in documents {
-        for part in [Part::Whole, Part::Newest(2), Part::Filtered] {
-            read_as::<K, Trade>(settings, &key, part, document);
-            read_as::<K, i32>(settings, &key, part, document);
-            read_as::<K, Bson>(settings, &key, part, document);
+        for selected in [SelectedItems::All, SelectedItems::Newest(2), SelectedItems::Filtered] {
+            read_as::<K, Trade>(settings, &key, selected, document);
+            read_as::<K, i32>(settings, &key, selected, document);
+            read_as::<K, Bson>(settings, &key, selected, document);
         }
         let _ = read_item::<Trade>(settings, document);
         let summary = Summary::of_row::<K>(document);
         let _ = (summary.position(), check(settings, &[summary]));
         let summary = Summary::of_bucket::<K>(settings, document);
-        let is_read = read_as::<K, Bson>(settings, &key, Part::Whole, document);
+        let is_read = read_as::<K, Bson>(settings, &key, SelectedItems::All, document);
         let corrupt = check(settings, &[summary]).into_iter().any(|finding| {
             use Problem::{Count, IdFormat, ItemsNotArray, KeyMismatch, KeyMissing, KeyType};
             let _ = finding.problem.to_string();
@@ -172,10 +171,16 @@ fn stored_of<K: Key>(settings: &Settings, key: &K, documents: &[RawDocumentBuf])
 fn read_as<K: Key, T: DeserializeOwned>(
     settings: &Settings,
     key: &EncodedKey,
-    part: Part,
+    selected: SelectedItems,
     document: &RawDocumentBuf,
 ) -> bool {
-    match (Reader { settings, key, part }).read::<K, T>(document) {
+    match (Reader {
+        settings,
+        key,
+        selected,
+    })
+    .read::<K, T>(document)
+    {
         Ok(bucket) => {
             assert!(key.tail(&bucket.id).is_some(), "a bucket of the key");
             let stored = bucket.key.encode_key().expect("the key was encoded before");

@@ -20,20 +20,22 @@ mod sources {
 mod documents;
 
 use libfuzzer_sys::fuzz_target;
+use mongo_patterns_core::ErrorKind;
+use mongodb::bson::{Bson, Document};
 use serde::Deserialize;
 
 use documents::documents;
 use sources::{action, builder, form, migrate, prelude, query, repair, repository, results, settings, write};
 
 // The names that the sources expect at the root of their crate.
+use crate::form::child_id::ChildId;
+use crate::form::document::{check_parent, decode_child, decode_parent};
+use crate::settings::Settings;
 pub use builder::EmbeddedRepositoryBuilder;
 pub use mongo_patterns_core::{Progress, Removed, Repository, Updated};
 pub use repair::finding::{Finding, Problem};
 pub use repository::EmbeddedRepository;
 pub use results::{Inserted, Migrated, Upserted};
-use crate::form::child_id::ChildId;
-use crate::form::document::{check_parent, decode_child, decode_parent};
-use crate::prelude::*;
 
 fuzz_target!(|input: &[u8]| stored(input));
 

@@ -8,7 +8,6 @@ mod sources {
     pub(crate) mod builder;
     pub(crate) mod form;
     pub(crate) mod migrate;
-    pub(crate) mod prelude;
     pub(crate) mod query;
     pub(crate) mod read;
     pub(crate) mod repair;
@@ -21,22 +20,24 @@ mod sources {
 mod documents;
 
 use libfuzzer_sys::fuzz_target;
+use mongo_patterns_core::ErrorKind;
+use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf};
 use serde::Deserialize;
 
 use documents::documents;
-use sources::{action, builder, form, migrate, prelude, query, read, repair, repository, results, settings, write};
+use sources::{action, builder, form, migrate, query, read, repair, repository, results, settings, write};
 
 // The names that the sources expect at the root of their crate.
+use crate::form::document::{decode_elements, decode_main, is_flagged, whole};
+use crate::form::equality::form;
+use crate::repair::check::{Main, Overflow, Summary, check};
+use crate::repair::fix::{Stored, fix};
+use crate::settings::Settings;
 pub use builder::OutlierRepositoryBuilder;
 pub use mongo_patterns_core::{Progress, Removed, Repository, Updated};
 pub use repair::finding::{Finding, Problem, Repaired, Unrepaired};
 pub use repository::OutlierRepository;
 pub use results::{Counts, Deleted, Inserted, Migrated, Pushed, PushedMany, Rebalanced, StoredDocument};
-use crate::form::document::{decode_elements, decode_main, is_flagged, whole};
-use crate::form::equality::form;
-use crate::prelude::*;
-use crate::repair::check::{Main, Overflow, Summary, check};
-use crate::repair::fix::{Stored, fix};
 
 fuzz_target!(|input: &[u8]| stored(input));
 
@@ -142,12 +143,12 @@ fn fixed(settings: &Settings, main: Option<&RawDocumentBuf>, documents: &[RawDoc
         let _ = finding.problem.to_string();
     }
     let _ = fix.is_empty();
-    if fix.found && fix.unrepaired.is_none() && !settings.unique {
+    if fix.has_main && fix.unrepaired.is_none() && !settings.unique {
         let elements = inline.unwrap_or(0) + overflow;
         assert_eq!(fix.inline + fix.overflow, elements, "no element is lost");
     }
     assert!(
-        fix.found || delete_orphans || fix.changes.is_empty(),
+        fix.has_main || delete_orphans || fix.changes.is_empty(),
         "orphans are deleted only on request"
     );
 }

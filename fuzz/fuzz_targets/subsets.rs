@@ -9,7 +9,6 @@ mod sources {
     pub(crate) mod follow;
     pub(crate) mod form;
     pub(crate) mod migrate;
-    pub(crate) mod prelude;
     pub(crate) mod query;
     pub(crate) mod read;
     pub(crate) mod repair;
@@ -28,9 +27,15 @@ use mongodb::options::UpdateModifications;
 use serde::Deserialize;
 
 use documents::documents;
-use sources::{action, builder, follow, form, migrate, prelude, query, read, repair, repository, results, settings, write};
+use sources::{action, builder, follow, form, migrate, query, read, repair, repository, results, settings, write};
 
 // The names that the sources expect at the root of their crate.
+use crate::follow::stale_parents;
+use crate::form::child::{Child, decode, is_id};
+use crate::form::parent::ParentState;
+use crate::form::update::checked_update;
+use crate::query::page::{edge, index_key};
+use crate::settings::Settings;
 pub use builder::{Subset, SubsetRepositoryBuilder};
 pub use form::token::ChildToken;
 pub use mongo_patterns_core::follow::Followed;
@@ -39,12 +44,6 @@ pub use repair::finding::{Finding, Problem, Repaired, Unrepaired};
 pub use repository::SubsetRepository;
 pub use results::{ChildPage, DeletedParent, Inserted, InsertedMany, Migrated, Rebuilt, RebuiltAll, UpdatedChild};
 pub use settings::subset::Direction;
-use crate::follow::stale_parents;
-use crate::form::child::{Child, decode, is_id};
-use crate::form::parent::ParentState;
-use crate::form::update::checked_update;
-use crate::query::page::{edge, index_key};
-use crate::settings::Settings;
 
 fuzz_target!(|input: &[u8]| {
     tokens(input);
