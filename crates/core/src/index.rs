@@ -1,5 +1,6 @@
 //! The indexes of a pattern: created where they are missing, never changed or dropped.
 
+mod checks;
 mod collection;
 mod duplicates;
 mod ensure;
@@ -16,6 +17,8 @@ use mongodb::options::IndexOptions;
 use crate::value::same::same_fields;
 
 #[doc(hidden)]
+#[doc(hidden)]
+pub use checks::Checks;
 pub use duplicates::{Duplicates, FindDuplicates};
 pub use ensure::EnsureIndexes;
 #[doc(hidden)]

@@ -1,13 +1,11 @@
 //! The repository, and the state that its clones share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::hints::HintCache;
-use mongo_patterns_core::index::{Ensure, Managed};
+use mongo_patterns_core::index::{Checks, Ensure, Managed};
 use mongo_patterns_core::lanes::{Joined, Lanes};
-use mongo_patterns_core::topology::Topology;
 use mongo_patterns_core::{Repository, Result, Validator, document_id};
 use mongodb::bson::{Bson, RawDocumentBuf, doc};
 use mongodb::{ClientSession, Collection};
@@ -35,8 +33,7 @@ pub(crate) struct Shared {
     pub(crate) lanes: Lanes,
     /// The elements of calls that wait for the lane of their list.
     pub(crate) pushes: Arc<Joined<List>>,
-    /// Whether the indexes are known to exist.
-    pub(crate) has_indexes: AtomicBool,
+    checks: Checks,
     /// The `_id` of the newest overflow document of the outliers that this process knows.
     outliers: HintCache<Bson>,
 }
@@ -48,15 +45,9 @@ pub(crate) struct List {
 }
 
 impl Shared {
-    /// Checks, once for a repository, that the indexes exist. One round trip, outside of any session. A hint would
-    /// check only one of the indexes, and not every command has a hint.
+    /// Checks once that the indexes exist.
     pub(crate) async fn check_indexes(&self) -> Result<()> {
-        if !self.has_indexes.load(Ordering::Relaxed) {
-            let checked = self.ensure().check_indexes(&mut Conn::new()).await;
-            Topology::explain(&self.overflow, checked).await?;
-            self.has_indexes.store(true, Ordering::Relaxed);
-        }
-        Ok(())
+        self.checks.indexes(|| self.ensure()).await
     }
 
     /// Returns the collections of the main documents and of the overflow documents, and the settings.
@@ -83,7 +74,7 @@ impl Shared {
             .fields(settings.fields_of_overflow())
             .own(settings.own_fields(main))
             .fits(self)
-            .remembered_in(&self.has_indexes)
+            .remembered_in(&self.checks)
     }
 
     /// Returns the `_id` of the newest overflow document of an outlier that this process knows. It may be wrong.
@@ -120,7 +111,7 @@ impl<D, E> OutlierRepository<D, E> {
             settings,
             pushes: Arc::new(Joined::new(lanes.clone())),
             lanes,
-            has_indexes: AtomicBool::new(false),
+            checks: Checks::default(),
             outliers: HintCache::default(),
         })
     }

@@ -5,12 +5,11 @@ use std::sync::Arc;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::follow::with_majority;
 use mongo_patterns_core::hints::HintCache;
-use mongo_patterns_core::index::{Ensure, FindDuplicates, Managed};
+use mongo_patterns_core::index::{Checks, Ensure, FindDuplicates, Managed};
 use mongo_patterns_core::lanes::{Joined, Lanes};
 use mongo_patterns_core::{Repository, Result, Validator, document_id};
 use mongodb::bson::{Bson, RawDocumentBuf, doc};
 use mongodb::{ClientSession, Collection};
-use tokio::sync::OnceCell;
 
 use crate::query::validator;
 use crate::settings::Settings;
@@ -38,7 +37,7 @@ pub(crate) struct Shared {
     /// The children whose calls wait for another one that writes their parent.
     pub(crate) inserts: Arc<Joined<WaitingInserts>>,
     lanes: Lanes,
-    indexes: OnceCell<()>,
+    checks: Checks,
 }
 
 /// The parent of children that wait to be inserted together.
@@ -69,19 +68,15 @@ impl Shared {
             .own(settings.own_fields(&self.parents))
     }
 
-    /// Checks that the indexes exist: one round trip, once. Without this check, an insert would not notice that the
-    /// unique index of the child ids is missing.
+    /// Checks once that the indexes exist. Without this check, an insert would not notice that the unique index of the
+    /// child ids is missing.
     pub(crate) async fn check_indexes(&self) -> Result<()> {
-        let check = || async { self.ensure().check_indexes(&mut Conn::new()).await };
-        self.indexes.get_or_try_init(check).await.copied()
+        self.checks.indexes(|| self.ensure()).await
     }
 
     /// Does what [`check_indexes`](Self::check_indexes) does, as a step of a run. A plan only lists it.
     pub(crate) async fn check_indexes_in(&self, conn: &mut Conn<'_>) -> Result<()> {
-        match conn.is_plan() {
-            true => self.ensure().check_indexes(conn).await,
-            false => self.check_indexes().await,
-        }
+        self.checks.indexes_in(|| self.ensure(), conn).await
     }
 
     /// Does what [`check_indexes`](Self::check_indexes) does. Returns a search for the children that violate a missing index.
@@ -104,7 +99,7 @@ impl Shared {
             managed: HintCache::default(),
             inserts: Arc::new(Joined::new(self.lanes.clone())),
             lanes: self.lanes.clone(),
-            indexes: self.indexes.clone(),
+            checks: self.checks.clone(),
         }
     }
 }
@@ -123,7 +118,7 @@ impl<P, C> SubsetRepository<P, C> {
             managed: HintCache::default(),
             inserts: Arc::new(Joined::new(lanes.clone())),
             lanes,
-            indexes: OnceCell::new(),
+            checks: Checks::default(),
         })
     }
 

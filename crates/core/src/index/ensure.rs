@@ -1,13 +1,11 @@
 //! The call that creates the indexes of a repository.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use futures::future::BoxFuture;
 use mongodb::Collection;
 use mongodb::bson::{Document, RawDocumentBuf};
 
 use super::plan::Created;
-use super::{EnsuredIndexes, FindDuplicates, IndexPlan, Managed, State, collection};
+use super::{Checks, EnsuredIndexes, FindDuplicates, IndexPlan, Managed, State, collection};
 use crate::action::Call;
 use crate::catalog::{Entry, OwnFields, check_fields};
 use crate::conn::Conn;
@@ -38,7 +36,7 @@ pub struct Ensure<'a> {
     own: Option<OwnFields<'a>>,
     fits: Option<&'a dyn Fits>,
     in_transactions: bool,
-    has_indexes: Option<&'a AtomicBool>,
+    checks: Option<&'a Checks>,
 }
 
 /// Checks that stored documents fit settings that are not stored yet.
@@ -65,7 +63,7 @@ impl<'a> Ensure<'a> {
             own: None,
             fits: None,
             in_transactions: false,
-            has_indexes: None,
+            checks: None,
         }
     }
 
@@ -78,8 +76,8 @@ impl<'a> Ensure<'a> {
         fits(fits: &'a dyn Fits) => fits = Some(fits);
         /// Tells that the writes of a pattern of one collection need transactions too.
         in_transactions() => in_transactions = true;
-        /// Sets what becomes true when the indexes were created.
-        remembered_in(has_indexes: &'a AtomicBool) => has_indexes = Some(has_indexes);
+        /// Sets what remembers that the indexes exist when they were created.
+        remembered_in(checks: &'a Checks) => checks = Some(checks);
     }
 
     pub(crate) fn operation(&self, operation: &'static str) -> Call<'a> {
@@ -109,7 +107,7 @@ impl<'a> Ensure<'a> {
 
     /// Returns whether the writes of the pattern need transactions, which a standalone does not have, as those to two
     /// collections do.
-    fn needs_transactions(&self) -> bool {
+    pub(super) fn needs_transactions(&self) -> bool {
         self.in_transactions || self.collections.len() > 1
     }
 
@@ -375,8 +373,8 @@ impl<'a> Ensure<'a> {
             ensured.created.extend(created.created);
             ensured.existing.extend(created.existing);
         }
-        if let Some(has_indexes) = self.has_indexes.filter(|_| !conn.is_plan()) {
-            has_indexes.store(true, Ordering::Relaxed);
+        if let Some(checks) = self.checks.filter(|_| !conn.is_plan()) {
+            checks.has_indexes();
         }
         Ok(ensured)
     }

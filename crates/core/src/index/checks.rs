@@ -1,0 +1,66 @@
+//! What a repository checks once: that its indexes exist, and what the deployment is.
+
+use mongodb::Collection;
+use mongodb::bson::RawDocumentBuf;
+use tokio::sync::OnceCell;
+
+use super::Ensure;
+use crate::conn::Conn;
+use crate::error::{ErrorKind, Result};
+use crate::topology::Topology;
+
+/// The checks of a repository that have succeeded. A clone has those that have succeeded before.
+#[derive(Clone, Debug, Default)]
+pub struct Checks {
+    topology: OnceCell<Topology>,
+    indexes: OnceCell<()>,
+}
+
+impl Checks {
+    /// Returns what the deployment is. One round trip, once.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    pub async fn topology(&self, on: &Collection<RawDocumentBuf>) -> Result<Topology> {
+        let read = async || Topology::read(on, &mut Conn::new()).await;
+        self.topology.get_or_try_init(read).await.copied()
+    }
+
+    /// Checks that the indexes exist: a round trip for each collection with indexes, once, outside of any session. A hint
+    /// would check only one of the indexes, and not every command has a hint.
+    ///
+    /// # Errors
+    /// [`IndexMissing`](ErrorKind::IndexMissing), or [`Unsupported`](ErrorKind::Unsupported) on a standalone, where nothing
+    /// creates the indexes of a pattern that needs transactions. Those of the driver.
+    pub async fn indexes<'e>(&self, ensure: impl FnOnce() -> Ensure<'e> + Send) -> Result<()> {
+        let check = async || {
+            let ensure = ensure();
+            let checked = ensure.check_indexes(&mut Conn::new()).await;
+            match &checked {
+                Err(error) if error.kind() == ErrorKind::IndexMissing && ensure.needs_transactions() => {
+                    self.topology(ensure.call.collection).await?.check_transactions()?;
+                    checked
+                }
+                _ => checked,
+            }
+        };
+        self.indexes.get_or_try_init(check).await.copied()
+    }
+
+    /// Does what [`indexes`](Self::indexes) does, as a step of a run. A plan only lists it.
+    ///
+    /// # Errors
+    /// Those of [`indexes`](Self::indexes).
+    pub async fn indexes_in<'e>(&self, ensure: impl FnOnce() -> Ensure<'e> + Send, conn: &mut Conn<'_>) -> Result<()> {
+        match conn.is_plan() {
+            true => ensure().check_indexes(conn).await,
+            false => self.indexes(ensure).await,
+        }
+    }
+
+    /// Remembers that the indexes exist.
+    pub(super) fn has_indexes(&self) {
+        // An error means that it is known already.
+        let _ = self.indexes.set(());
+    }
+}
