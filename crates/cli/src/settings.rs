@@ -187,7 +187,7 @@ pub(crate) struct OutlierSettings {
 }
 
 /// The fields of parents and children, and the size of a subset.
-#[derive(Args, Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Args, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[command(next_help_heading = "Settings of the pattern")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SubsetSettings {

@@ -133,6 +133,7 @@ async fn existing_collections_are_migrated_and_their_order_and_size_change() {
             "{migrated:?}"
         );
         assert_eq!(shown(&all(db, "product").await[0]), [0, 4, 8]);
+        stars(&["migrate"]).says(2, "those of the catalog already");
         // The order is that of the catalog.
         subset(db, &["verify"]).says(2, "`order`");
 

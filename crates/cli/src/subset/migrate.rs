@@ -7,6 +7,7 @@ use crate::args::{SubsetForm, SubsetMigration};
 use crate::catalog;
 use crate::failure::{Failure, Outcome};
 use crate::migrate::{Migrate, Mode};
+use crate::settings::SubsetSettings;
 
 impl Work<'_> {
     pub(super) async fn migrate(&self, options: &SubsetMigration, mode: Mode) -> Outcome {
@@ -52,13 +53,32 @@ impl Work<'_> {
     /// Returns the repository with the old settings, which are those of the catalog. A migration replaces them first, so
     /// one that resumes does not know the old order, whose index it drops.
     async fn old(&self, options: &SubsetMigration) -> Result<Parents, Failure> {
-        let stored = catalog::stored(self.context, self.settings).await?;
-        let mut old = stored.unwrap_or_else(|| self.settings.clone());
+        let mut old = match catalog::stored(self.context, self.settings).await? {
+            Some(stored) if options.old_order.is_none() && stored == with_whole_order(self.settings.clone()) => {
+                return Err(Failure::usage(
+                    "--from settings: the settings are those of the catalog already: pass the new ones, or --old-order if a migration to another order was interrupted; `repair` rebuilds what writers with old settings have stored since",
+                ));
+            }
+            Some(stored) => stored,
+            // The library refuses it.
+            None => self.settings.clone(),
+        };
         if options.old_order.is_some() {
             old.order.clone_from(&options.old_order);
         }
         repository(self.context, &old)
     }
+}
+
+/// Completes the order as the catalog has it: it ends with the id of the child, in the direction of the last field.
+fn with_whole_order(mut settings: SubsetSettings) -> SubsetSettings {
+    if let (Some(order), Some(id)) = (&mut settings.order, &settings.child_id)
+        && !order.iter().any(|field| field.trim_start_matches('-') == id)
+    {
+        let is_descending = order.last().is_some_and(|field| field.starts_with('-'));
+        order.push(if is_descending { format!("-{id}") } else { id.clone() });
+    }
+    settings
 }
 
 /// Refuses options that have no effect with the given form.
