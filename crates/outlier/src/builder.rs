@@ -88,7 +88,7 @@ impl<D, E> OutlierRepositoryBuilder<D, E> {
     /// Creates the repository. Sends nothing.
     ///
     /// # Errors
-    /// [`Configuration`](ErrorKind::Configuration) when a required name is missing, a name is not that of a plain
+    /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when a required name is missing, a name is not that of a plain
     /// field, two fields of one document have the same name, both collections are the same, the threshold or the bound
     /// of overflow documents is 0 or above `i32::MAX`, or a collection's write concern is `w: 0`, under which no write
     /// is confirmed.

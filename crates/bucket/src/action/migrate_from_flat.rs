@@ -99,7 +99,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     ///   [`allow_non_empty_target`](MigrateFromFlat::allow_non_empty_target).
     /// - [`Unsupported`]: the keys are UUIDs, and the server is older than MongoDB 8.0, which has an expression for their
     ///   text.
-    /// - Those of [`ensure_indexes`](Self::ensure_indexes).
+    /// - Those of [`ensure_indexes`](crate::Repository::ensure_indexes).
     ///
     /// With these, the migration is unfinished, and can be run again:
     ///
@@ -173,7 +173,7 @@ impl<'a> MigrateFromFlat<'a> {
     /// Cancel-safe: it changes nothing.
     ///
     /// # Errors
-    /// `Configuration` as for the migration, [`InvalidArgument`](ErrorKind::InvalidArgument) when the server refuses the
+    /// `Configuration` as for the migration, [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) when the server refuses the
     /// [filter](Self::filter), and those of the driver.
     pub fn find_invalid(self, sample: Option<u32>) -> ActionFuture<'a, FoundInvalid> {
         run(self.shared.operation("migrate_from_flat"), async move {

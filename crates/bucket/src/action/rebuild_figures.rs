@@ -28,7 +28,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// ```
     ///
     /// Stop the programs that write without these figures first: from then on, their
-    /// [`ensure_indexes`](Self::ensure_indexes) returns [`SettingsMismatch`]. Programs with these figures may write
+    /// [`ensure_indexes`](crate::Repository::ensure_indexes) returns [`SettingsMismatch`]. Programs with these figures may write
     /// concurrently, and [`totals`](Self::totals) are exact all the time. Figures that the new settings lack are
     /// removed. Invalid values of items are left out: [`verify`](Self::verify) finds them.
     ///

@@ -32,7 +32,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// ```
     ///
     /// It also repairs a collection that the manual's shell commands wrote. Afterwards
-    /// [`ensure_indexes`](Self::ensure_indexes) succeeds, unless something was not repaired.
+    /// [`ensure_indexes`](crate::Repository::ensure_indexes) succeeds, unless something was not repaired.
     ///
     /// - Counts become the numbers of items. Empty buckets are removed.
     /// - [Figures](crate::BucketRepositoryBuilder::sum) become those of the items.

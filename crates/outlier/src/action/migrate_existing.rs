@@ -25,7 +25,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// ```
     ///
     /// Readers and writers of this crate may continue concurrently, writers with either settings. Stop programs that write
-    /// without the repository. The migration needs no index: where [`ensure_indexes`](Self::ensure_indexes) fails
+    /// without the repository. The migration needs no index: where [`ensure_indexes`](crate::Repository::ensure_indexes) fails
     /// because a document has several overflow documents of the manual's form, call this first.
     ///
     /// It rewrites each document in one transaction, as [`rebalance`](Self::rebalance) does, and skips those in place.
@@ -61,7 +61,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// # Errors
     /// [`SettingsMismatch`], with nothing changed, when settings other than the limits contradict the
     /// [catalog](mongo_patterns_core::catalog), or, without an entry there, when the stored documents do not
-    /// fit them: it stores the settings then, as [`ensure_indexes`](Self::ensure_indexes) does. Also when a main document has
+    /// fit them: it stores the settings then, as [`ensure_indexes`](crate::Repository::ensure_indexes) does. Also when a main document has
     /// another value than a boolean, or the manual's text `"true"`, in the field of the flag: it is one of your own.
     /// [`Unsupported`] on a standalone, with nothing changed, [`Configuration`] when the two collections are in two
     /// databases, and [`Contention`]. After all other documents are rewritten, the error of [`rebalance`](Self::rebalance)

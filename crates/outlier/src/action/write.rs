@@ -105,7 +105,7 @@ impl<D: Serialize, E> OutlierRepository<D, E> {
     /// index of your own refuses it, [`InvalidArgument`] when its array field is not an array, its `_id` is invalid, an
     /// element is undefined, or an element is an array or a duplicate where elements are
     /// [unique](crate::OutlierRepositoryBuilder::unique_elements), [`Encode`], [`TooLarge`], [`IndexMissing`] for a
-    /// document with overflow documents before [`ensure_indexes`](Self::ensure_indexes), [`Unsupported`] for such a document
+    /// document with overflow documents before [`ensure_indexes`](crate::Repository::ensure_indexes), [`Unsupported`] for such a document
     /// on a standalone, [`Corrupt`] when its `_id` has orphaned overflow documents: [`repair`](Self::repair) them, and
     /// [`Driver`](mongo_patterns_core::ErrorKind::Driver), or [`Contention`] without other writers, when the transaction is too
     /// large for the server's cache.
@@ -168,7 +168,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// With nothing stored: [`NotFound`] when the document does not exist, [`InvalidArgument`] for an invalid `_id` or
     /// element, [`Encode`], [`TooLarge`] for an element that does not fit, alone or with those of the array,
     /// [`Corrupt`] when the array field is not an array, [`IndexMissing`] for an outlier before
-    /// [`ensure_indexes`](Self::ensure_indexes), [`Unsupported`] on a standalone when the array is full, and
+    /// [`ensure_indexes`](crate::Repository::ensure_indexes), [`Unsupported`] on a standalone when the array is full, and
     /// [`Configuration`] where elements are
     /// [unique](crate::OutlierRepositoryBuilder::unique_elements): call [`push_unique`](Self::push_unique).
     pub fn push<Q>(&self, id: impl IntoId, element: &Q) -> Write<'_, Pushed>
