@@ -48,6 +48,14 @@ mod schema_evolution {}
 #[cfg(doctest)]
 mod bulk_loads {}
 
+#[doc = include_str!("src/operations/migrations.md")]
+#[cfg(doctest)]
+mod migrations {}
+
+#[doc = include_str!("src/operations/leaving.md")]
+#[cfg(doctest)]
+mod leaving {}
+
 #[doc = include_str!("src/reference/errors.md")]
 #[cfg(doctest)]
 mod errors {}

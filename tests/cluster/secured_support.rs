@@ -90,7 +90,7 @@ impl Shop {
         assert_eq!(renamed.copies_updated, 3);
         self.orders.set_reference(2, 2).await.unwrap();
         assert!(self.orders.delete_source(1).await.is_err());
-        self.orders.sweep().await.unwrap();
+        self.orders.refresh_copies(2).await.unwrap();
     }
 
     async fn ensure_indexes(&self) {

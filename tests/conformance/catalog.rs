@@ -182,7 +182,6 @@ async fn settings_that_contradict_the_catalog_are_refused_with_no_effect() {
         refused(patrons.ensure_indexes(), "`max_children`").await;
         refused(collected(patrons.verify().stream()), "`max_children`").await;
         refused(patrons.migrate_from_references(&flat, "patron_id"), "`max_children`").await;
-        refused(patrons.migrate_to_references(&flat, "patron_id"), "`max_children`").await;
         let policies = history::builder(db.database()).time_field("time").build().unwrap();
         refused(policies.ensure_indexes(), "`time`").await;
         refused(collected(policies.verify().stream()), "`time`").await;

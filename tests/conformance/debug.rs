@@ -191,7 +191,7 @@ async fn embedded(seen: &mut Seen<'_>) {
     let other = seen.db.collection::<Document>("address");
     let child = marked();
     let mut session = patrons.collection().client().start_session().await.unwrap();
-    let actions: [&dyn Debug; 18] = [
+    let actions: [&dyn Debug; 17] = [
         &patrons,
         &patrons.add_child(MARKER, &child).session(&mut session),
         &patrons.child(MARKER, MARKER),
@@ -201,7 +201,6 @@ async fn embedded(seen: &mut Seen<'_>) {
         &patrons.get(MARKER),
         &patrons.insert(&child),
         &patrons.migrate_from_references(&other, "patron_id"),
-        &patrons.migrate_to_references(&other, "patron_id"),
         &patrons.orphans(&other, "patron_id"),
         &patrons.remove_child(MARKER, MARKER),
         &patrons.reorder_children(MARKER, [MARKER]),
@@ -294,12 +293,11 @@ async fn references(seen: &mut Seen<'_>) {
     orders.sources_collection().insert_one(source).await.unwrap();
     let inserted = orders.insert(&new).await.unwrap();
     let session = &mut orders.collection().client().start_session().await.unwrap();
-    let actions: [&dyn Debug; 20] = [
+    let actions: [&dyn Debug; 18] = [
         &orders,
         &inserted,
         &orders.follow(MARKER),
         &orders.migrate_from_references().filter(marked()),
-        &orders.migrate_to_references(),
         &orders.insert(&new).session(session),
         &orders.get(MARKER).max_staleness(0),
         &orders.set_reference(MARKER, MARKER).field("customer"),
@@ -308,8 +306,7 @@ async fn references(seen: &mut Seen<'_>) {
         &orders.remove_reference(MARKER, MARKER),
         &orders.update_source(MARKER, doc! { "$set": marked(), "$unset": { MARKER: "" } }),
         &orders.delete_source(MARKER).on_references(OnReferences::Clear),
-        &orders.sweep(),
-        &orders.sweep().source(MARKER),
+        &orders.refresh_copies(MARKER),
         &orders.ensure_indexes(),
         &orders.ensure_sharded(),
         &orders.verify_shard_keys(),

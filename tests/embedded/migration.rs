@@ -1,4 +1,4 @@
-//! Migrations from references to embedded children and back.
+//! Migrations from references to embedded children.
 
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ async fn migrate(db: &TestDatabase) -> Result<Migrated, Error> {
 
 #[tokio::test]
 #[ignore = "slow: cargo xtask ci"]
-async fn six_thousand_addresses_are_migrated_there_and_back() {
+async fn six_thousand_addresses_are_migrated() {
     testkit::run(async |db| {
         let expected = fill(db, 2100).await;
         let children = expected
@@ -106,25 +106,6 @@ async fn six_thousand_addresses_are_migrated_there_and_back() {
 
         // A second migration changes nothing.
         assert_eq!(migrate(db).await.unwrap(), migrated);
-        assert!(all(&stored(db)).await == expected);
-
-        let back = db.collection::<Document>("back");
-        let returned = patrons(db).migrate_to_references(&back, "patron_id").await.unwrap();
-        let numbers = (returned.parents, returned.children, returned.orphans);
-        assert_eq!(numbers, (2100, children, 0));
-        addresses(db).delete_many(doc! { "_id": { "$lt": 0 } }).await.unwrap();
-        let back = db.plain_collection::<Document>("back");
-        assert!(
-            all(&back).await == all(&addresses(db)).await,
-            "every document is unchanged"
-        );
-        let indexes = back.list_index_names().await.unwrap();
-        assert!(indexes.contains(&"patron_id_1".to_owned()), "{indexes:?}");
-        // The references are a valid source for another migration.
-        let update = doc! { "$unset": { "addresses": "" } };
-        stored(db).update_many(doc! {}, update).await.unwrap();
-        let again = patrons(db).migrate_from_references(&back, "patron_id").await.unwrap();
-        assert_eq!((again.children, again.orphans), (children, 0));
         assert!(all(&stored(db)).await == expected);
     })
     .await;
@@ -174,44 +155,6 @@ async fn a_migration_killed_on_the_server_is_finished_by_the_next() {
         stored(db).update_many(odd, update).await.unwrap();
         migrate(db).await.unwrap();
         assert!(all(&stored(db)).await == expected);
-
-        let back = db.collection::<Document>("back");
-        patrons(db).migrate_to_references(&back, "patron_id").await.unwrap();
-        let kept = db.plain_collection::<Document>("back");
-        kept.delete_many(doc! { "n": { "$lt": -1_000_000 } }).await.unwrap();
-        patrons(db).migrate_to_references(&back, "patron_id").await.unwrap();
-        assert!(all(&kept).await == all(&addresses(db)).await);
-    })
-    .await;
-}
-
-/// A child without an `_id` gets one that is the same in each migration.
-#[tokio::test]
-async fn children_with_another_id_field_become_documents() {
-    testkit::run(async |db| {
-        let patrons = support::embedded::patrons(db);
-        for parent in ["joe", "jim"] {
-            let with_id = doc! { "_id": parent, "id": "b", "patron_id": parent };
-            let children = [doc! { "id": "a", "zip": 1 }, with_id];
-            let document = doc! { "_id": parent, "addresses": children };
-            stored(db).insert_one(document).await.unwrap();
-        }
-        stored(db).insert_one(doc! { "_id": "jack" }).await.unwrap();
-        let back = db.collection::<Document>("back");
-        for _ in 0..2 {
-            let migrated = patrons.migrate_to_references(&back, "patron_id").await.unwrap();
-            assert_eq!((migrated.parents, migrated.children), (3, 4));
-            let id = |parent: &str| doc! { "patron_id": parent, "id": "a" };
-            assert_eq!(
-                all(&db.plain_collection("back")).await,
-                [
-                    doc! { "_id": "jim", "patron_id": "jim", "id": "b" },
-                    doc! { "_id": "joe", "patron_id": "joe", "id": "b" },
-                    doc! { "_id": id("jim"), "patron_id": "jim", "id": "a", "zip": 1 },
-                    doc! { "_id": id("joe"), "patron_id": "joe", "id": "a", "zip": 1 },
-                ]
-            );
-        }
     })
     .await;
 }
@@ -238,7 +181,7 @@ async fn a_concurrently_added_child_is_kept_and_its_parent_named() {
     .await;
 }
 
-/// Ids, references and fields that look like operators, paths or expressions are migrated literally, there and back.
+/// Ids, references and fields that look like operators, paths or expressions are migrated literally.
 #[tokio::test]
 async fn hostile_ids_and_fields_are_migrated_literally() {
     testkit::run(async |db| {
@@ -275,19 +218,13 @@ async fn hostile_ids_and_fields_are_migrated_literally() {
             let expected = doc! { "_id": parent, "name": "secret", "a.b": 1, "addresses": expected };
             assert_eq!(found, Some(expected));
         }
-        let back = db.collection::<Document>("back");
-        for _ in 0..2 {
-            let returned = patrons(db).migrate_to_references(&back, "patron_id").await.unwrap();
-            assert_eq!(returned.children, 10);
-            assert_eq!(all(&db.plain_collection("back")).await, all(&addresses(db)).await);
-        }
         assert_eq!(migrate(db).await.unwrap(), migrated);
     })
     .await;
 }
 
 #[tokio::test]
-async fn children_of_more_than_8_mib_are_migrated_there_and_back_and_compared() {
+async fn children_of_more_than_8_mib_are_migrated_and_compared() {
     testkit::run(async |db| {
         // One patron has a single address of 9 MB, and the other several.
         for (patron, children, bytes) in [(0, 1, 9_000_000), (1, 5, 1_900_000)] {
@@ -300,7 +237,6 @@ async fn children_of_more_than_8_mib_are_migrated_there_and_back_and_compared() 
             }
         }
         index_reference(db).await;
-        let before: Vec<Document> = all(&addresses(db)).await;
         let source = db.collection::<Document>("address");
         for _ in 0..2 {
             let patrons = patrons(db);
@@ -309,14 +245,6 @@ async fn children_of_more_than_8_mib_are_migrated_there_and_back_and_compared() 
         let embedded = all(&stored(db)).await;
         let number = |patron: &Document| patron.get_array("addresses").unwrap().len();
         assert_eq!(embedded.iter().map(number).collect::<Vec<_>>(), [1, 5]);
-
-        let target = db.collection::<Document>("moved");
-        for _ in 0..2 {
-            let patrons = patrons(db);
-            patrons.migrate_to_references(&target, "patron_id").await.unwrap();
-        }
-        let moved = all(&db.plain_collection::<Document>("moved")).await;
-        assert!(moved == before, "{} of {}", moved.len(), before.len());
     })
     .await;
 }

@@ -3,7 +3,7 @@
 use futures::TryStreamExt;
 use mongo_patterns::ErrorKind;
 use mongo_patterns_testkit as testkit;
-use mongodb::bson::{Bson, Document, Timestamp, doc};
+use mongodb::bson::{Bson, doc};
 use mongodb::options::{Collation, CollationStrength};
 
 use support::common::{all, assert_refused, create_validated};
@@ -80,31 +80,6 @@ async fn a_parent_that_is_inserted_without_the_array_has_no_children() {
         let id = patrons.insert(&doc! { "name": "Jim" }).await.unwrap().id;
         assert!(matches!(id, Bson::ObjectId(_)));
         patrons.add_child(id, &address(1)).await.unwrap();
-    })
-    .await;
-}
-
-/// The server may replace a `Timestamp(0, 0)` by the time of the insert. A child with one becomes a document
-/// nevertheless, also in a second migration, unless another field differs.
-#[tokio::test]
-async fn an_empty_timestamp_becomes_a_reference() {
-    testkit::run(async |db| {
-        let none = Timestamp { time: 0, increment: 0 };
-        let mut stamped = address(1);
-        stamped.extend(doc! { "stamp": none, "stamp2": none });
-        plant(db, &patron("joe", [stamped, address(2)])).await;
-        let target = db.collection::<Document>("address");
-        let plain = db.plain_collection::<Document>("address");
-        for _ in 0..2 {
-            let migrated = patrons(db).migrate_to_references(&target, "patron_id").await.unwrap();
-            assert_eq!(migrated.children, 2);
-        }
-        let change = doc! { "$set": { "street": "another" } };
-        plain.update_one(doc! { "id": 1 }, change).await.unwrap();
-        assert_refused(
-            patrons(db).migrate_to_references(&target, "patron_id").await,
-            ErrorKind::TargetNotEmpty,
-        );
     })
     .await;
 }

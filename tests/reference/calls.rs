@@ -147,8 +147,7 @@ async fn without_the_index_an_update_of_a_source_is_refused_and_has_no_effect() 
         for error in [
             orders.update_source(1, rename("Bea")).await.unwrap_err(),
             orders.delete_source(1).await.unwrap_err(),
-            orders.sweep().await.unwrap_err(),
-            orders.sweep().source(1).await.unwrap_err(),
+            orders.refresh_copies(1).await.unwrap_err(),
         ] {
             assert_eq!(error.kind(), ErrorKind::IndexMissing, "{error}");
             assert!(
@@ -170,7 +169,7 @@ async fn without_the_index_an_update_of_a_source_is_refused_and_has_no_effect() 
             first.ensure_indexes().await.unwrap().created,
             ["customer._id_1_customer.v_1"]
         );
-        first.sweep().source(1).await.unwrap();
+        first.refresh_copies(1).await.unwrap();
         assert_current(db, &first).await;
     })
     .await;

@@ -123,7 +123,7 @@ async fn a_deletion_deletes_the_source_with_its_mark_or_updates_the_copies_along
     .await;
 }
 
-/// A sweep and the check of a deletion examine what they need, and not the other copies of the source.
+/// An update of a source and the check of a deletion examine what they need, and not the other copies of the source.
 #[tokio::test]
 async fn the_server_examines_only_outdated_copies() {
     testkit::run(async |db| {
@@ -136,21 +136,21 @@ async fn the_server_examines_only_outdated_copies() {
             let copy = doc! { "_id": 1, "name": "Ann", "address": { "city": "Dublin" }, "v": version };
             doc! { "_id": id, "customer": copy }
         };
-        let current = (0..2000).map(|id| stored_order(id, 5));
+        // Another update of the source has been there.
+        let newer = (0..2000).map(|id| stored_order(id, 9));
         let outdated = (2000..2003).map(|id| stored_order(id, 3));
         let of_others = (3000..4000).map(|id| order(id, 2));
         stored(db)
-            .insert_many(current.chain(outdated).chain(of_others))
+            .insert_many(newer.chain(outdated).chain(of_others))
             .await
             .unwrap();
         let at_5 = doc! { "$set": { "v": 5_i64 } };
         customers(db).update_one(doc! { "_id": 1 }, at_5).await.unwrap();
 
-        let sweep = orders.sweep().source(1).await.unwrap();
-        assert_eq!(sweep.copies, 3);
-        // The catalog, the source, and the update of the copies.
-        assert_eq!(db.recorder().names(), ["find", "find", "update"]);
-        let examined = explain(db, &db.recorder().commands()[2]).await;
+        let updated = orders.update_source(1, rename("Bea")).await.unwrap();
+        assert_eq!(updated.copies_updated, 3);
+        assert_eq!(db.recorder().names(), ["findAndModify", "update"]);
+        let examined = explain(db, &db.recorder().commands()[1]).await;
         assert_eq!((examined.documents, examined.index.as_str()), (0, INDEX));
         assert!(examined.keys <= 2, "{examined:?}");
 

@@ -171,19 +171,19 @@ async fn readers_see_no_copy_go_back() {
     .await;
 }
 
-/// `verify` reports nothing while others write, and a sweep does not disturb them.
+/// `verify` reports nothing while others write, and a repair does not disturb them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "slow: cargo xtask ci"]
-async fn sweeps_beside_writers_change_nothing_back() {
+async fn repairs_beside_writers_change_nothing_back() {
     testkit::run(async |db| {
         let processes = processes(db, 2).await;
         add_customers(db, 1..=CUSTOMERS).await;
         let stop = Arc::new(AtomicBool::new(false));
-        let sweeper = {
+        let repairer = {
             let (orders, stop) = (processes[1].clone(), Arc::clone(&stop));
             tokio::spawn(async move {
                 while !stop.load(Ordering::Relaxed) {
-                    orders.sweep().await.unwrap();
+                    repaired(&orders).await;
                 }
             })
         };
@@ -202,7 +202,7 @@ async fn sweeps_beside_writers_change_nothing_back() {
             writer.unwrap();
         }
         stop.store(true, Ordering::Relaxed);
-        sweeper.await.unwrap();
+        repairer.await.unwrap();
         assert_eq!(assert_current(db, &processes[0]).await, 80);
     })
     .await;

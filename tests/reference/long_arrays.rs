@@ -45,8 +45,8 @@ async fn members_of(db: &TestDatabase, group: i32) -> Vec<Bson> {
 
 #[tokio::test]
 #[ignore = "slow: cargo xtask ci"]
-async fn a_document_with_60_000_references_is_migrated_verified_and_migrated_back() {
-    let there_and_back = testkit::run(async |db| {
+async fn a_document_with_60_000_references_is_migrated_and_verified() {
+    let migration = testkit::run(async |db| {
         let ids: Vec<i32> = (0..REFERENCES).rev().collect();
         let old = [doc! { "_id": 1, "members": &ids }, doc! { "_id": 2, "members": [7] }];
         unmigrated(db, old).await;
@@ -57,11 +57,8 @@ async fn a_document_with_60_000_references_is_migrated_verified_and_migrated_bac
         assert!(members_of(db, 1).await == expected);
         assert_eq!(members_of(db, 2).await, [Bson::from(member(7, 7))]);
         assert_eq!(findings(&groups).await, []);
-        assert_eq!(groups.migrate_to_references().await.unwrap().documents, 2);
-        let expected: Vec<Bson> = ids.into_iter().map(Bson::Int32).collect();
-        assert!(members_of(db, 1).await == expected);
     });
-    tokio::time::timeout(LIMIT, there_and_back)
+    tokio::time::timeout(LIMIT, migration)
         .await
         .expect("a step compares each reference with each source");
 }

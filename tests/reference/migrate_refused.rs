@@ -50,7 +50,6 @@ async fn a_field_that_no_document_has_is_refused() {
         assert_eq!(number_of(&migration().plan().await.unwrap().migrated), 0);
         let migrated = migration().await.unwrap();
         assert_eq!((number_of(&migrated), migrated.created_indexes.len()), (0, 3));
-        assert_eq!(empty.migrate_to_references().await.unwrap().documents, 0);
     })
     .await;
 }
@@ -89,15 +88,12 @@ async fn invalid_arguments_are_refused_and_nothing_is_sent() {
         let orders = fill(db, [doc! { "_id": 1, "customer": 1 }]).await;
         db.recorder().clear();
         let from = || orders.migrate_from_references();
-        let to = || orders.migrate_to_references();
         for (reference, field, kind) in [
             ("customer", "_id", ErrorKind::Configuration),
             ("customer", "products", ErrorKind::InvalidArgument),
             ("customers", "customerId", ErrorKind::InvalidArgument),
         ] {
             let refused = from().from_field(reference, field).await.unwrap_err();
-            assert_eq!(refused.kind(), kind, "{reference} {field}");
-            let refused = to().to_field(reference, field).await.unwrap_err();
             assert_eq!(refused.kind(), kind, "{reference} {field}");
         }
         assert_eq!(names(db), "");
@@ -108,9 +104,7 @@ async fn invalid_arguments_are_refused_and_nothing_is_sent() {
         let other = bare(db.database()).reference_field("customer").copied_fields(["name"]);
         let other = other.build().unwrap();
         other.ensure_indexes().await.unwrap();
-        for refused in [from().await.unwrap_err(), to().await.map(drop).unwrap_err()] {
-            assert_eq!(refused.kind(), ErrorKind::SettingsMismatch);
-        }
+        assert_eq!(from().await.unwrap_err().kind(), ErrorKind::SettingsMismatch);
         assert_same(&raw(db, "orders").await, &before);
     })
     .await;

@@ -12,7 +12,6 @@ pub(crate) mod insert_many;
 pub(crate) mod interrupted;
 pub(crate) mod long_arrays;
 pub(crate) mod migrate;
-pub(crate) mod migrate_back;
 pub(crate) mod migrate_forms;
 pub(crate) mod migrate_interrupted;
 pub(crate) mod migrate_live;

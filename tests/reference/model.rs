@@ -30,7 +30,6 @@ enum Call {
     Create(usize),
     /// A process dies between the update of a customer and its sweep.
     Die(usize, i32),
-    Sweep(Option<usize>),
     Repair,
     Get(usize, Option<u32>),
 }
@@ -48,8 +47,7 @@ fn call() -> impl Strategy<Value = Call> {
         3 => (one(), 0..3_usize).prop_map(move |(customer, rule)| Call::Delete(customer, rules[rule])),
         3 => one().prop_map(Call::Create),
         2 => (one(), 0..100_i32).prop_map(|(customer, name)| Call::Die(customer, name)),
-        2 => prop::option::of(one()).prop_map(Call::Sweep),
-        1 => Just(Call::Repair),
+        3 => Just(Call::Repair),
         4 => (one(), prop::option::of(0..3_u32)).prop_map(|(order, versions)| Call::Get(order, versions)),
     ]
 }
@@ -205,24 +203,6 @@ impl Run<'_> {
                     .await
                     .unwrap();
                 model.change(customer, Some(name));
-            }
-            Call::Sweep(Some(customer)) => {
-                let swept = orders.sweep().source(id(customer)).await.unwrap();
-                let copies = model.sweep(customer);
-                assert_eq!(
-                    (swept.copies, swept.sources),
-                    (copies, u64::from(copies > 0)),
-                    "{call:?}"
-                );
-            }
-            Call::Sweep(None) => {
-                let swept = orders.sweep().await.unwrap();
-                let copies: Vec<u64> = (0..NUMBER).map(|customer| model.sweep(customer)).collect();
-                assert_eq!(swept.copies, copies.iter().sum::<u64>());
-                assert_eq!(
-                    swept.sources as usize,
-                    copies.iter().filter(|copies| **copies > 0).count()
-                );
             }
             Call::Repair => self.repair().await,
             Call::Get(order, versions) => return self.get(order, versions).await,
@@ -386,7 +366,7 @@ async fn random_calls() {
     testkit::run(async |db| {
         let orders = orders(db).await;
         check_random(db, call(), async |Sequence { number, calls, .. }| {
-            // `sweep` and `repair` are of all documents.
+            // `repair` is of all documents.
             stored(db).delete_many(doc! {}).await.unwrap();
             customers(db).delete_many(doc! {}).await.unwrap();
             let mut run = Run {

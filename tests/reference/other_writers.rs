@@ -181,7 +181,7 @@ async fn the_revision_of_a_history_is_the_version_of_a_source() {
             let expected = (expected.to_owned(), revision as i64);
             assert_eq!(holder(claims.get(7).max_staleness(0).await.unwrap()), expected);
             assert_ne!(holder(claims.get(7).await.unwrap()), expected);
-            assert_eq!(claims.sweep().source(id.clone()).await.unwrap().copies, 1);
+            assert_eq!(repaired(&claims).await.len(), 1);
             assert_eq!(holder(claims.get(7).await.unwrap()), expected);
         }
         let writes = (0..8).map(|n: i32| {
@@ -189,12 +189,12 @@ async fn the_revision_of_a_history_is_the_version_of_a_source() {
             tokio::spawn(async move {
                 let update = doc! { "$set": { "customerName": n.to_string() } };
                 policies.update(1, update).await.unwrap();
-                let claim = doc! { "_id": n + 10, "policy": { "_id": id.clone() } };
+                let claim = doc! { "_id": n + 10, "policy": { "_id": id } };
                 claims.insert(&claim).await.unwrap();
-                claims.sweep().source(id).await.unwrap();
             })
         });
         join_all(writes).await.into_iter().for_each(Result::unwrap);
+        repaired(&claims).await;
         assert_eq!(problems(&claims).await, []);
         assert_eq!(history::findings(&policies).await, []);
     })

@@ -1,7 +1,6 @@
 //! What other programs and dead processes leave: `verify` names it, and `repair` corrects what can be known.
 
 use futures::TryStreamExt;
-use mongo_patterns::ErrorKind;
 use mongo_patterns::reference::{Finding, OnReferences};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
@@ -99,26 +98,6 @@ async fn damage_is_found_in_every_batch() {
         let repaired = repaired(&orders).await;
         assert!(!repaired.is_empty());
         assert_eq!(assert_current(db, &orders).await, 1202);
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_sweep_with_other_settings_is_refused() {
-    testkit::run(async |db| {
-        sound(db).await;
-        set(db, "customers", 1, "name", "Dan").await;
-        set(db, "customers", 1, "v", 3_i64).await;
-        let before = contents(db).await;
-        let other = builder(db.database()).version_field("visits").build().unwrap();
-        for error in [
-            other.sweep().await.unwrap_err(),
-            other.sweep().source(1).await.unwrap_err(),
-        ] {
-            assert_eq!(error.kind(), ErrorKind::SettingsMismatch, "{error}");
-            assert!(error.is_setup_error());
-        }
-        assert_eq!(contents(db).await, before);
     })
     .await;
 }

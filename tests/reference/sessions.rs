@@ -82,9 +82,9 @@ async fn a_transaction_that_inserts_stops_a_deletion() {
     .await;
 }
 
-/// What the documentation says: an insert outside of a transaction does not see the rename in it, and a sweep corrects it.
+/// What the documentation says: an insert outside of a transaction does not see the rename in it, and a refresh corrects it.
 #[tokio::test]
-async fn an_insert_beside_a_transaction_that_renames_needs_a_sweep() {
+async fn an_insert_beside_a_transaction_that_renames_needs_a_refresh() {
     testkit::run(async |db| {
         let orders = with_customers(db).await;
         orders.insert(&order(7, 1)).await.unwrap();
@@ -99,7 +99,7 @@ async fn an_insert_beside_a_transaction_that_renames_needs_a_sweep() {
         orders.insert(&order(8, 1)).await.unwrap();
         session.commit_transaction().await.unwrap();
         assert_eq!(judge(db).await.stale, 1);
-        assert_eq!(orders.sweep().source(1).await.unwrap().copies, 1);
+        assert_eq!(orders.refresh_copies(1).await.unwrap().copies_updated, 2);
         assert_eq!(assert_current(db, &orders).await, 2);
     })
     .await;

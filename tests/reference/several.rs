@@ -156,8 +156,7 @@ async fn another_collection_follows_and_restricts_too() {
             source_version,
         };
         assert_eq!((found.problem, &found.related_id), (stale, &Some(1.into())));
-        let swept = orders.sweep().await.unwrap();
-        assert_eq!((swept.sources, swept.copies), (1, 1));
+        assert_eq!(repaired(&orders).await.len(), 1);
         assert_eq!(findings(&orders).await, []);
 
         assert_eq!(delete(&orders, 1, OnReferences::Clear).await, (true, 1));
@@ -182,7 +181,7 @@ async fn a_snapshot_stays_and_still_counts_as_a_reference() {
         assert_eq!(before, doc! { "_id": 1, "name": "Ann", "v": 0_i64 });
         let updated = orders.update_source(1, rename("Bea")).await.unwrap();
         assert_eq!((updated.version, updated.copies_updated), (0, 0));
-        orders.sweep().await.unwrap();
+        orders.refresh_copies(1).await.unwrap();
         assert_eq!(copy_in(db, 7).await, before);
         assert_eq!(findings(&orders).await, []);
         let read = orders.get(7).max_staleness(0).await.unwrap().unwrap();

@@ -1,11 +1,10 @@
-//! Migrations from references by the source key, and back.
+//! Migrations from references by the source key.
 
 use mongo_patterns::ErrorKind;
-use mongo_patterns::reference::{Problem, ReferenceForm};
+use mongo_patterns::reference::Problem;
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, doc};
 
-use support::common::all;
 use support::explain::{explained, first};
 use support::reference::migrate::*;
 use support::reference::migrate_refused::refused;
@@ -109,16 +108,10 @@ async fn what_is_not_a_key_of_a_source_is_listed_and_never_guessed() {
 }
 
 #[tokio::test]
-async fn sources_with_the_same_key_and_other_forms_are_refused() {
+async fn sources_with_the_same_key_are_refused() {
     testkit::run(async |db| {
         fill_by_key(db, [doc! { "_id": 1, "author": "ann" }]).await;
         let orders = orders_by_key(db);
-        let form = orders
-            .migrate_from_references()
-            .from_form("customer", ReferenceForm::DbRef);
-        assert_eq!(form.await.unwrap_err().kind(), ErrorKind::InvalidArgument);
-        let back = orders.migrate_to_references().drop_deleted().await.unwrap_err();
-        assert_eq!(back.kind(), ErrorKind::InvalidArgument);
         customers(db).insert_one(person(77, "ann", "another")).await.unwrap();
         let before = raw(db, "orders").await;
         let refused = orders
@@ -137,47 +130,6 @@ async fn sources_with_the_same_key_and_other_forms_are_refused() {
         ];
         stored(db).insert_many(bare).await.unwrap();
         assert_eq!(problems(&orders).await, [Problem::NotAReference; 2]);
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn the_way_back_restores_the_keys_of_current_copies() {
-    testkit::run(async |db| {
-        let old = [
-            doc! { "_id": 1, "customer": "ann", "members": ["bob", "ann"] },
-            doc! { "_id": 2, "customer": 7_i64 },
-            doc! { "_id": 3 },
-        ];
-        fill_by_key(db, old.clone()).await;
-        let orders = orders_by_key(db);
-        assert_eq!(orders.migrate_from_references().await.unwrap().documents, 2);
-        let migrated = raw(db, "orders").await;
-        // A process died before the sweep: the copies have the key of before.
-        rename_unnoticed(db, 1, "Anna").await;
-        let set = |username: &str| doc! { "$set": { "username": username } };
-        customers(db).update_one(doc! { "_id": 1 }, set("anna")).await.unwrap();
-        customers(db).update_one(doc! { "_id": 2 }, set("ann")).await.unwrap();
-        let refused = orders.migrate_to_references().await.unwrap_err();
-        assert_eq!(
-            (refused.kind(), refused.document_id()),
-            (ErrorKind::NotMigrated, Some(&1.into()))
-        );
-        assert!(refused.to_string().contains("repair()"), "{refused}");
-        assert_same(&raw(db, "orders").await, &migrated);
-        let repaired = repaired(&orders).await;
-        assert!(repaired.iter().all(|repaired| repaired.unrepaired.is_none()));
-        assert_eq!(orders.migrate_to_references().await.unwrap().documents, 2);
-        assert_eq!(
-            all(&stored(db)).await,
-            [
-                doc! { "_id": 1, "customer": "anna", "members": ["ann", "anna"] },
-                doc! { "_id": 2, "customer": 7_i64 },
-                doc! { "_id": 3 },
-            ]
-        );
-        assert_eq!(orders.migrate_from_references().await.unwrap().documents, 2);
-        assert_eq!(findings(&orders).await, []);
     })
     .await;
 }

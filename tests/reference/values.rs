@@ -69,7 +69,7 @@ async fn invalid_input_is_refused_before_anything_is_sent() {
                 orders.clear_reference(id.clone()).await.unwrap_err(),
                 orders.update_source(id.clone(), rename("Bea")).await.unwrap_err(),
                 orders.delete_source(id.clone()).await.unwrap_err(),
-                orders.sweep().source(id.clone()).await.unwrap_err(),
+                orders.refresh_copies(id.clone()).await.unwrap_err(),
             ] {
                 assert!(error.is_invalid_input(), "{id}: {error}");
             }

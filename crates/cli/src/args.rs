@@ -301,12 +301,9 @@ pub(crate) enum EmbeddedVerb {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct EmbeddedMigration {
-    /// Migrates the children to documents that refer to their parents.
-    #[arg(long, conflicts_with_all = ["filter", "skip_invalid"])]
-    pub(crate) back: bool,
-    /// The number of parents in a chunk, or about the number of children with --back. [default: 1000, or 100000]
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) chunk: Option<u64>,
+    /// The number of parents in a chunk.
+    #[arg(long, value_name = "PARENTS", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) chunk: u64,
     #[command(flatten)]
     pub(crate) selection: Selection,
 }

@@ -1,6 +1,5 @@
 //! The commands of the embedded pattern.
 
-use mongo_patterns_core::migration::Migration;
 use mongo_patterns_embedded::EmbeddedRepository;
 use mongodb::Collection;
 use mongodb::bson::Document;
@@ -100,13 +99,9 @@ impl Work<'_> {
             self.source()?;
         }
         self.context.must_exist(self.parents.collection().name()).await?;
-        let writes_source = match verb {
-            EmbeddedVerb::Plan(options) | EmbeddedVerb::Migrate { options, .. } => options.back,
-            _ => false,
-        };
         match &self.settings.source {
-            Some(source) if !writes_source => self.context.must_exist(source).await,
-            _ => Ok(()),
+            Some(source) => self.context.must_exist(source).await,
+            None => Ok(()),
         }
     }
 
@@ -120,23 +115,15 @@ impl Work<'_> {
         let (source, reference) = self.source()?;
         let migrate = Migrate {
             selection: Some(&options.selection),
-            ..Migrate::new(
-                self.context,
-                &self.parents,
-                mode,
-                if options.back { "children" } else { "parents" },
-            )
+            ..Migrate::new(self.context, &self.parents, mode, "parents")
         };
-        if options.back {
-            let mut migration = self.parents.migrate_to_references(&source, reference);
-            migration.options().chunk = options.chunk;
-            return migrate.execute(migration).await;
-        }
-        let mut migration = self.parents.migrate_from_references(&source, reference);
+        let mut migration = self
+            .parents
+            .migrate_from_references(&source, reference)
+            .chunk(options.chunk);
         if let Some(field) = &self.settings.sort {
             migration = migration.sort_by(field);
         }
-        migration.options().chunk = options.chunk;
         migrate.execute(migration).await
     }
 

@@ -155,13 +155,10 @@ fn advice(remedy: Remedy) -> Option<&'static str> {
         Remedy::SkipInvalid => {
             "--skip-invalid COLLECTION lists all such documents with their reason, and migrates the others; with --dry-run it counts them"
         }
-        Remedy::FromForm => "from_form(..) is --from-form; --skip-invalid COLLECTION migrates the other documents",
         Remedy::AllowNonEmptyTarget => "pass --allow-non-empty-target for allow_non_empty_target()",
         Remedy::DiscardEmbedded => {
             "run `subset migrate --from embedded` for migrate_from_embedded(), or `subset migrate --from collection --discard-embedded` for discard_embedded()"
         }
-        Remedy::DropSnapshots => "drop_snapshots() is --drop-snapshots",
-        Remedy::DropDeleted => "drop_deleted() is --drop-deleted",
         Remedy::CheckAddress => {
             "the address is that of --uri or MONGODB_URI, and the options of TLS are --tls, --tls-ca-file and --tls-certificate-key-file"
         }
@@ -204,11 +201,8 @@ mod tests {
             (Remedy::CheckSettings, "--replace-settings"),
             (Remedy::Verify, "`verify`"),
             (Remedy::SkipInvalid, "--skip-invalid"),
-            (Remedy::FromForm, "--from-form"),
             (Remedy::AllowNonEmptyTarget, "--allow-non-empty-target"),
             (Remedy::DiscardEmbedded, "--discard-embedded"),
-            (Remedy::DropSnapshots, "--drop-snapshots"),
-            (Remedy::DropDeleted, "--drop-deleted"),
             (Remedy::CheckAddress, "--uri"),
             (Remedy::CheckCredentials, "--auth-source"),
             (Remedy::GrantRole, "--username"),

@@ -50,7 +50,6 @@ pub(crate) async fn run(context: &Context, pattern: &Reference) -> Outcome {
         ReferenceVerb::Migrate { options, dry_run } => work.migrate(options, dry_run.mode()).await,
         ReferenceVerb::Verify(listing) => work.verify(*listing).await,
         ReferenceVerb::Repair(options) => work.repair(*options).await,
-        ReferenceVerb::Sweep { source } => work.sweep(source.as_deref()).await,
         ReferenceVerb::Setup(setup) => indexes::set_up(context, &work.documents, setup).await,
     }
 }

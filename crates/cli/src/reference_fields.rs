@@ -1,7 +1,7 @@
 //! The references of a document.
 
 use mongo_patterns_core::FieldName;
-use mongo_patterns_reference::{Reference, ReferenceForm};
+use mongo_patterns_reference::Reference;
 
 use crate::failure::Failure;
 use crate::settings::{ReferenceField, ReferenceSettings, need};
@@ -63,58 +63,22 @@ fn check(first: &ReferenceField) -> Result<(), Failure> {
 /// Returns the names of references and of the other fields with their ids, from each `reference=field`. They are
 /// references of the pattern's own collection.
 pub(crate) fn in_other_fields<'s>(
-    option: &str,
     values: Option<&'s Vec<String>>,
     references: &[ReferenceField],
 ) -> Result<Vec<(&'s str, &'s str)>, Failure> {
-    let usage = "reference=field, such as customer=customerId";
-    let of_value = |value: &'s String| {
-        let (name, field) = of_reference(option, usage, value, references)?;
-        FieldName::new(field).map_err(|error| Failure::usage(format!("{option}: {error}")))?;
+    let usage = |text: &str| Failure::usage(format!("--from-field: {text}"));
+    let split = |value: &'s String| {
+        let (name, field) = value
+            .split_once('=')
+            .ok_or_else(|| usage("pass reference=field, such as customer=customerId"))?;
+        let is_named = |reference: &ReferenceField| reference.collection.is_none() && reference.field == name;
+        if !references.iter().any(is_named) {
+            return Err(usage(
+                "before the = is not a reference field of the collection: pass that of --reference, or of a table [[reference.further]] in the profile",
+            ));
+        }
+        FieldName::new(field).map_err(|error| usage(&error.to_string()))?;
         Ok((name, field))
     };
-    values.into_iter().flatten().map(of_value).collect()
-}
-
-/// Returns the names of references and their forms, from each `reference=dbref` or `reference=id:field`.
-pub(crate) fn in_other_forms<'s>(
-    option: &str,
-    values: Option<&'s Vec<String>>,
-    references: &[ReferenceField],
-) -> Result<Vec<(&'s str, ReferenceForm)>, Failure> {
-    let usage = "reference=dbref, or reference=id:field, such as customer=id:userId";
-    let of_value = |value: &'s String| {
-        let (name, form) = of_reference(option, usage, value, references)?;
-        let form = match (form, form.strip_prefix("id:")) {
-            ("dbref", _) => ReferenceForm::DbRef,
-            (_, Some(field)) => {
-                FieldName::new(field).map_err(|error| Failure::usage(format!("{option}: {error}")))?;
-                ReferenceForm::IdIn(field.to_owned())
-            }
-            _ => return Err(Failure::usage(format!("{option}: pass {usage}"))),
-        };
-        Ok((name, form))
-    };
-    values.into_iter().flatten().map(of_value).collect()
-}
-
-/// Splits a value at its `=`, before which is a reference of the pattern's own collection.
-fn of_reference<'s>(
-    option: &str,
-    usage: &str,
-    value: &'s str,
-    references: &[ReferenceField],
-) -> Result<(&'s str, &'s str), Failure> {
-    let (name, of_name) = value
-        .split_once('=')
-        .ok_or_else(|| Failure::usage(format!("{option}: pass {usage}")))?;
-    if !references
-        .iter()
-        .any(|reference| reference.collection.is_none() && reference.field == name)
-    {
-        return Err(Failure::usage(format!(
-            "{option}: before the = is not a reference field of the collection: pass that of --reference, or of a table [[reference.further]] in the profile"
-        )));
-    }
-    Ok((name, of_name))
+    values.into_iter().flatten().map(split).collect()
 }

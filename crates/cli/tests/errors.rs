@@ -89,7 +89,7 @@ async fn a_missing_collection_is_an_error() {
         for verb in [lists, parents] {
             assert_eq!(ran(on(db).args(verb)).code, Some(2), "{verb:?}");
         }
-        for verb in list("verify, repair --dry-run, analyze, plan, migrate --back, sweep") {
+        for verb in list("verify, repair --dry-run, analyze, plan, migrate") {
             reference(db, &verb).says(2, "no collection");
         }
     })

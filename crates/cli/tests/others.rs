@@ -76,13 +76,6 @@ async fn references_are_migrated_to_embedded_children() {
         found.begins(1, json!({ "problem": "Orphan" }));
         found.says(1, "2 of 2 parents");
         found.says(1, "3 of 3 references");
-        let back = |arguments: &[&str]| embedded(db, &[&["--source", "back"], arguments].concat());
-        back(&["plan", "--back"]).shows(["write the children of a chunk as documents"]);
-        back(&["migrate", "--back", "--dry-run", "--json"]).ends(0, json!({ "children": 2 }));
-        assert!(all(db, "back").await.is_empty());
-        back(&["migrate", "--back", "--json"]).ends(0, json!({ "children": 2 }));
-        let two: Vec<Document> = [1, 2].map(|id| refers(id, "joe")).to_vec();
-        assert_eq!(all(db, "back").await, two);
         let address = db.plain_collection::<Document>("address");
         address.delete_one(doc! { "_id": 3 }).await.unwrap();
         embedded(db, &["verify"]).ok();

@@ -122,8 +122,6 @@ async fn read_only_commands_send_no_write() {
         ("embedded", &parents, "repair --dry-run", 1),
         ("embedded", &parents, "indexes", 0),
         ("embedded", &parents, "analyze", 0),
-        ("embedded", &parents, "--source back plan --back", 0),
-        ("embedded", &parents, "--source back migrate --back --dry-run", 0),
         ("history", &policies, "analyze", 0),
         ("history", &policies, "verify", 1),
         ("history", &policies, "repair --dry-run", 1),
@@ -149,7 +147,6 @@ async fn read_only_commands_send_no_write() {
         ("bucket", &migrated, "migrate --dry-run", 0),
         ("reference", &old_orders, "plan", 0),
         ("reference", &old_orders, "migrate --dry-run", 0),
-        ("reference", &ORDERS, "plan --back --drop-deleted", 0),
         ("embedded", &parents, "plan", 0),
         ("embedded", &parents, "migrate --dry-run", 0),
     ];

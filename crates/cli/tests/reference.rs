@@ -92,7 +92,7 @@ async fn problems_are_found_and_repaired() {
         assert_eq!(json!(named), json!(["orders", 9, ["customer"], 2, 3]));
         reference(db, &["verify"]).shows([
             "`customer`: the copy has the version 0",
-            "`reference sweep`",
+            "`reference repair`",
             "--on-missing",
             "`reference migrate`",
         ]);
@@ -138,32 +138,6 @@ async fn references_without_a_source_are_kept_or_removed() {
         on_missing(&["clear"]).ok().shows([": repaired"]);
         let orders = all(db, "orders").await;
         assert!(!orders[10].contains_key("customer") && orders[11].contains_key("customer"));
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn outdated_copies_are_swept() {
-    testkit::run(async |db| {
-        filled(db).await;
-        update(db, "customers", doc! {}, doc! { "$set": { "name": "Eve", "v": 1 } }).await;
-        let one = reference(db, &["sweep", "--source", "2", "--json"]).summary();
-        assert_eq!([&one["sources"], &one["copies"]], [1, 1]);
-        reference(db, &["sweep", "--source", "nosuch", "--json"]).ends(0, json!({ "copies": 0 }));
-        let swept = reference(db, &["sweep", "--json"]).summary();
-        assert_eq!([&swept["sources"], &swept["copies"]], [1, 9]);
-        reference(db, &["verify"]).ok();
-
-        // With other fields, the copies would get the new version and keep their old values.
-        update(db, "customers", doc! {}, doc! { "$set": { "name": "Zoe", "v": 2 } }).await;
-        let before = all(db, "orders").await;
-        for source in [&[][..], &["--source", "1"]] {
-            let other = [&["sweep", "--copy", "mail=contact.email"], source].concat();
-            refused(&reference(db, &other), "`references`");
-        }
-        db.plain_collection::<Document>("mongo_patterns").drop().await.unwrap();
-        refused(&reference(db, &["sweep"]), "indexes --create");
-        assert_eq!(all(db, "orders").await, before);
     })
     .await;
 }

@@ -1,7 +1,6 @@
 //! The actions that the methods of [`EmbeddedRepository`](crate::EmbeddedRepository) return, one file each.
 
 mod migrate_from_references;
-mod migrate_to_references;
 mod orphans;
 mod read;
 mod update;
@@ -9,7 +8,6 @@ mod verify;
 mod write;
 
 pub use migrate_from_references::MigrateFromReferences;
-pub use migrate_to_references::MigrateToReferences;
 pub use mongo_patterns_core::action::{Find, Read, Write};
 pub use mongo_patterns_core::verify::Verify;
 

@@ -115,7 +115,6 @@
 //! | [`ensure_sharded`](EmbeddedRepository::ensure_sharded) | 5, or 11 the first time | none |
 //! | [`verify`](EmbeddedRepository::verify) | 1, and 1 for each further batch of findings | all |
 //! | [`migrate_from_references`](EmbeddedRepository::migrate_from_references) | 6 or 7, and 2 for each 1000 parents | the parents four times, the children three times |
-//! | [`migrate_to_references`](EmbeddedRepository::migrate_to_references) | 9 to 11, and some for each 1000 parents or 100,000 children | the parents six times |
 //! | [`orphans`](EmbeddedRepository::orphans) | 1, and 1 for each further batch of orphans | the children and their parents |
 //!
 //! In a collection with a collation, [`upsert_child`](EmbeddedRepository::upsert_child) and
@@ -214,7 +213,6 @@
 //! [`migrate_from_references`](EmbeddedRepository::migrate_from_references). Only ids pass through the client. It refuses
 //! what cannot be embedded before it writes anything, it counts children of no parent and
 //! [lists](EmbeddedRepository::orphans) them, and after an interruption you run it again.
-//! [`migrate_to_references`](EmbeddedRepository::migrate_to_references) is the reverse.
 //!
 //! **Protection from other programs.** Give its [`validators`](EmbeddedRepository::validators) to the server.
 

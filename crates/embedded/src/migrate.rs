@@ -1,29 +1,185 @@
-//! Migrations between references, where each child is a document that names its parent, and embedded children.
+//! The migration from references, where each child is a document that names its parent, to embedded children: check, write,
+//! compare.
 //!
 //! # Design
 //!
-//! ## Why do these migrations keep no record of their position?
+//! ## Why does the migration keep no record of its position?
 //!
-//! The data shows it. A parent that has its children is skipped, and a document that exists stays. So a migration that was
-//! interrupted is simply run again.
+//! The data shows it: a parent that has its children is skipped. So a migration that was interrupted is simply run again.
 
-pub(crate) mod from_references;
-pub(crate) mod to_references;
-
-use mongo_patterns_core::error;
+use mongo_patterns_core::catalog::Entry;
+use mongo_patterns_core::error::Remedy;
+use mongo_patterns_core::index::serves;
+use mongo_patterns_core::migration::MigrateOptions;
 use mongo_patterns_core::send::Rows;
-use mongo_patterns_core::settings::is_unacknowledged;
+use mongo_patterns_core::{InvalidDocuments, error};
 
 use crate::prelude::*;
+use crate::query::from_references::FromReferences;
+use crate::results::Migrated;
 
 /// The result of a `$lookup` exceeds the limit of a document.
 const LOOKUP_TOO_LARGE: i32 = 4568;
+
+/// The migration of all referring documents into their parents.
+pub(crate) struct Migration<'a> {
+    pub(crate) query: FromReferences<'a>,
+    pub(crate) entry: Entry,
+    pub(crate) parents: &'a Collection<RawDocumentBuf>,
+    pub(crate) source: &'a Collection<RawDocumentBuf>,
+    pub(crate) options: &'a MigrateOptions,
+    /// How many parents get their children by one command.
+    pub(crate) chunk: u64,
+}
+
+impl Migration<'_> {
+    pub(crate) async fn run(&self, conn: &mut Conn<'_>, mut reporter: Reporter<'_>) -> Result<Migrated> {
+        let Self {
+            query, parents, source, ..
+        } = self;
+        self.options.check_numbers()?;
+        self.options.check_selection(conn, source, parents).await?;
+        let is_stored = self.entry.check(conn).await?;
+        self.check_index(conn).await?;
+        let before = read(conn, "check the references", source, query.inspection()).await?;
+        let skipped = self.count_skipped(conn, &before).await?;
+        self.check_source(conn, &before).await?;
+        self.check_parents(conn).await?;
+        if !is_stored {
+            self.entry.store(conn).await?;
+        }
+        if let Some(list) = self.options.skip_list(source, parents) {
+            let reason = doc! { "$literal": "child_id" };
+            list.write(conn, query.invalid(), reason.into()).await?;
+        }
+        if reporter.is_asked() {
+            let open = query.walk(self.chunk).filter;
+            reporter.begin(Conn::new().count_documents(parents, open, None).await?);
+        }
+        let walk = query.walk(self.chunk);
+        let (mut chunks, mut pace) = (
+            conn.chunks("walk through the parents", walk, parents).await?,
+            self.options.pace(),
+        );
+        while let Some(chunk) = chunks.next_chunk().await? {
+            let transfer = query.transfer(&chunk.ids);
+            let embed = Step::aggregate("embed the children of a chunk", parents, transfer);
+            conn.write(embed.acknowledged_by(parents)).await.map_err(failed)?;
+            conn.count_migrated(chunk.weight);
+            reporter.advance(chunk.weight);
+            pace.pause(conn, chunk.weight).await;
+        }
+
+        let after = read_written(conn, "count the references", source, query.inspection()).await?;
+        let embedded = read_written(conn, "count the children", parents, query.totals()).await?;
+        if conn.is_plan() {
+            return Ok(Migrated {
+                // A migrated parent has the array, with children or without.
+                parents: Conn::new().count_documents(parents, Document::new(), None).await?,
+                children: number(&before, "children") - number(&before, "orphans"),
+                orphans: number(&before, "orphans"),
+                skipped,
+                ..Migrated::default()
+            });
+        }
+        let migrated = Migrated {
+            parents: number(&embedded, "parents"),
+            children: number(&embedded, "children"),
+            orphans: number(&after, "orphans"),
+            skipped,
+        };
+        let is_complete = number(&after, "unequal") == 0
+            && number(&embedded, "without") == 0
+            && number(&after, "children") == number(&before, "children")
+            && migrated.children + migrated.orphans == number(&after, "children");
+        if is_complete {
+            return Ok(migrated);
+        }
+        Err(Error::new(
+            ErrorKind::CountMismatch,
+            format!(
+                "{} parents do not have as many children as refer to them, and {} do not have the array: stop all writers to both collections, remove the array from parents whose references changed, then migrate again",
+                number(&after, "unequal"),
+                number(&embedded, "without")
+            ),
+        ))
+    }
+
+    /// Counts the documents to skip. Refuses to skip everything, which a wrong setting causes.
+    async fn count_skipped(&self, conn: &mut Conn<'_>, counts: &Document) -> Result<InvalidDocuments> {
+        if self.options.skipped.is_none() {
+            return Ok(InvalidDocuments::default());
+        }
+        let count = [doc! { "$match": self.query.invalid() }, doc! { "$count": "n" }];
+        let skipped = number(
+            &read(conn, "count the invalid children", self.source, count).await?,
+            "n",
+        );
+        if skipped > 0 && number(counts, "children") == 0 {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                format!(
+                    "all {skipped} children are without a valid id, nothing was migrated: check the name of the field"
+                ),
+            ));
+        }
+        Ok(InvalidDocuments::from_iter([("child_id", skipped)]))
+    }
+
+    /// Without an index, the server would scan all children for each parent.
+    async fn check_index(&self, conn: &mut Conn<'_>) -> Result<()> {
+        let reference = self.query.reference.as_str();
+        let indexes = conn
+            .list_indexes("look for an index on the reference", self.source)
+            .await?;
+        if indexes.is_empty() || indexes.iter().any(|index| serves(index, reference)) {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::IndexMissing,
+            format!(
+                "the collection of the references has no index on `{reference}`, nothing was migrated: create {{ {reference}: 1 }}"
+            ),
+        ))
+    }
+
+    async fn check_source(&self, conn: &mut Conn<'_>, counts: &Document) -> Result<()> {
+        let settings = self.query.settings;
+        let (children, child_id) = (settings.children.as_str(), settings.child_id.as_str());
+        let what = "children have no id, or one of an invalid type";
+        let of_child = |error: Error| error.of_collection(self.source);
+        refuse(counts, "bad", ErrorKind::InvalidItemId, child_id, what)
+            .map_err(|error| of_child(error).with_remedy(Remedy::SkipInvalid))?;
+        let what = format!(
+            "parents would have more than {} children: raise the bound, or use a pattern for longer lists",
+            settings.max_children
+        );
+        refuse(counts, "over", ErrorKind::LimitReached, children, &what)?;
+        let what = "parents would exceed MongoDB's limit of 16 MiB with their children: use a pattern for longer lists";
+        refuse(counts, "large", ErrorKind::TooLarge, children, what)?;
+        if child_id != "_id" {
+            let purpose = "check the ids of the children";
+            let counts = read(conn, purpose, self.source, self.query.repeated_ids()).await?;
+            let what = "ids belong to several children of one parent";
+            refuse(&counts, "bad", ErrorKind::InvalidItemId, child_id, what).map_err(of_child)?;
+        }
+        Ok(())
+    }
+
+    async fn check_parents(&self, conn: &mut Conn<'_>) -> Result<()> {
+        let counts = read(conn, "check the parents", self.parents, self.query.occupied()).await?;
+        let children = self.query.settings.children.as_str();
+        let what = "parents have a value other than an array in the field of the children";
+        refuse(&counts, "bad", ErrorKind::Corrupt, children, what)?;
+        let what = "parents have children that differ from those that refer to them: remove either";
+        refuse(&counts, "occupied", ErrorKind::TargetNotEmpty, children, what)
+    }
+}
 
 /// Checks the collections and the name of the reference, without the server.
 pub(crate) fn check_settings(
     parents: &Collection<RawDocumentBuf>,
     references: &Collection<RawDocumentBuf>,
-    target: &Collection<RawDocumentBuf>,
     reference: String,
     child_id: &FieldName,
 ) -> Result<FieldName> {
@@ -33,11 +189,6 @@ pub(crate) fn check_settings(
     }
     if parents.name() == references.name() {
         return refuse("the parents and the references are one collection, nothing was sent: use two");
-    }
-    if is_unacknowledged(target) {
-        return refuse(
-            "the write concern of the target is w: 0, which confirms no write, nothing was sent: use another one",
-        );
     }
     let reference = FieldName::new(reference)?;
     if reference == *child_id {
@@ -61,7 +212,7 @@ pub(crate) async fn aggregate(
 }
 
 /// Reads the one document that the stages return.
-pub(crate) async fn read(
+async fn read(
     conn: &mut Conn<'_>,
     purpose: &'static str,
     collection: &Collection<RawDocumentBuf>,
@@ -72,7 +223,7 @@ pub(crate) async fn read(
 }
 
 /// Does what [`read`] does, after the migration has written. A plan gets an empty document.
-pub(crate) async fn read_written(
+async fn read_written(
     conn: &mut Conn<'_>,
     purpose: &'static str,
     collection: &Collection<RawDocumentBuf>,
@@ -80,19 +231,6 @@ pub(crate) async fn read_written(
 ) -> Result<Document> {
     let reply = conn.read_written(Step::aggregate(purpose, collection, stages)).await;
     Ok(reply.map_err(failed)?.unwrap_or_default().first()?)
-}
-
-/// Runs stages of which the last one writes into the target.
-pub(crate) async fn write(
-    conn: &mut Conn<'_>,
-    purpose: &'static str,
-    source: &Collection<RawDocumentBuf>,
-    target: &Collection<RawDocumentBuf>,
-    stages: impl IntoIterator<Item = Document>,
-) -> Result<()> {
-    let step = Step::aggregate(purpose, source, stages).acknowledged_by(target);
-    conn.write(step).await.map_err(failed)?;
-    Ok(())
 }
 
 fn failed(error: CommandError) -> Error {

@@ -13,7 +13,6 @@
 
 pub(crate) mod from_references;
 pub(crate) mod grandchild;
-pub(crate) mod to_references;
 pub(crate) mod upsert;
 pub(crate) mod validator;
 

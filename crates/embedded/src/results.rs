@@ -20,7 +20,7 @@ pub struct Upserted {
     pub inserted: bool,
 }
 
-/// The result of a migration. Of a plan, it has no parents.
+/// The result of a migration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Migrated {

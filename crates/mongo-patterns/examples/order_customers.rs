@@ -1,6 +1,6 @@
 //! The extended reference of MongoDB's manual: an order has the name and the address of its customer. For two seconds,
 //! sixteen tasks rename customers and insert orders concurrently. Afterwards every copy equals its customer. Then a customer
-//! is deleted, and a sweep completes the rename of a process that died.
+//! is deleted, and a repair completes the rename of a process that died.
 //!
 //! `cargo run --example order_customers`
 
@@ -172,14 +172,10 @@ async fn main() -> Result<()> {
     let findings: Vec<_> = orders.verify().stream().try_collect().await?;
     ensure!(findings.len() == orders_of(&database, 4).await?, "{}", findings.len());
     println!("verify finds the orders with the previous name");
-    let swept = orders.sweep().await?;
-    ensure!(swept.copies == findings.len() as u64);
+    let repaired: Vec<_> = orders.repair().stream().try_collect().await?;
+    ensure!(repaired.len() == findings.len());
     let findings: Vec<_> = orders.verify().stream().try_collect().await?;
-    println!(
-        "after a sweep of {} customer it finds {}",
-        swept.sources,
-        findings.len()
-    );
+    println!("after a repair it finds {}", findings.len());
 
     check_copies(&database).await?;
     Ok(())

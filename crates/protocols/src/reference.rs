@@ -37,7 +37,7 @@ pub struct Reference {
 pub enum Client {
     /// `insert` or `set_reference`.
     Link(Link),
-    /// `update_source` or `sweep`.
+    /// `update_source`, or a sweep alone.
     Change(Change),
     /// `delete_source`, which refuses to delete a source with references.
     Delete(Delete),

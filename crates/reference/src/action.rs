@@ -6,10 +6,8 @@ mod delete_source;
 mod follow;
 mod get;
 mod migrate_from_references;
-mod migrate_to_references;
 mod reference;
 mod repair;
-mod sweep;
 mod verify;
 mod write;
 
@@ -17,12 +15,10 @@ pub use delete_source::DeleteSource;
 pub use follow::Follow;
 pub use get::Get;
 pub use migrate_from_references::MigrateFromReferences;
-pub use migrate_to_references::MigrateToReferences;
 pub use mongo_patterns_core::action::{Find, Write};
 pub use mongo_patterns_core::verify::Verify;
 pub use reference::{AddReference, ClearReference, RemoveReference, SetReference};
 pub use repair::Repair;
-pub use sweep::Sweep;
 
 /// The names that most actions use.
 mod prelude {

@@ -67,8 +67,7 @@ mongo_patterns_core::builder! {
     /// Sets the field with the version, in sources and copies; `v` by default. A source without it has the version 0.
     ///
     /// For sources that a `HistoryRepository` writes, set the field of its revision, which each of its writes increments.
-    /// After a write, call [`sweep`](ReferenceRepository::sweep) for the source, or run a
-    /// [follower](ReferenceRepository::follow). Do not write such a source through this repository: that would be a change
+    /// Run a [follower](ReferenceRepository::follow), which updates the copies after each write. Do not write such a source through this repository: that would be a change
     /// without a revision.
     version_field(name: impl Into<String>) => version = name.into();
 

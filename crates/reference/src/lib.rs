@@ -95,15 +95,13 @@
 //!   [`delete_source`](ReferenceRepository::delete_source).
 // proof: reference::concurrent::deletions_leave_no_dangling_reference
 //! - After a process died between two commands, [`verify`](ReferenceRepository::verify) finds the copies that it left, and
-//!   [`sweep`](ReferenceRepository::sweep) or [`repair`](ReferenceRepository::repair) correct them, or a
-//!   [follower](ReferenceRepository::follow) at once.
+//!   [`repair`](ReferenceRepository::repair) corrects them, or a [follower](ReferenceRepository::follow) at once.
 // proof: reference::interrupted::a_rename_that_died_before_its_sweep_is_completed, reference::interrupted::an_insert_that_died_before_its_second_read_is_corrected, reference::follow_commands::what_dead_processes_left_is_completed
 //! - An update of many copies is not one transaction: another writer of one of the documents waits for this document, and
 //!   not for the update.
 // proof: reference::concurrent::a_sweep_of_40_000_copies_does_not_block_another_writer
-//! - A reference of another form, such as a DBRef, is reported with its form, and not as one without a source. It is
-//!   converted only by [`from_form`](action::MigrateFromReferences::from_form), and keeps all fields that are not copied.
-// proof: reference::migrate_forms::the_errors_and_findings_name_the_form_and_the_option, reference::migrate_forms::references_of_other_forms_get_copies_and_keep_their_own_fields, reference::migrate_forms::a_reference_that_cannot_be_converted_is_named_and_nothing_is_written
+//! - A reference of another form, such as a DBRef, is reported with its form, and not as one without a source. No call changes it.
+// proof: reference::migrate_forms::errors_and_findings_name_the_form
 //!
 //! Not guaranteed: a read can see a copy that a running update has not reached yet.
 //! [`max_staleness`](action::Get::max_staleness) bounds it. After a change of a source by something else, such as another
@@ -127,11 +125,9 @@
 //! | [`update_source`](ReferenceRepository::update_source) | 1, and 1 for each reference; 1 if no copied field can change | the outdated copies |
 //! | [`refresh_copies`](ReferenceRepository::refresh_copies) | 1, and 2 for each reference | all copies of the source |
 //! | [`delete_source`](ReferenceRepository::delete_source) | 2, and 1 for each reference; 1 less for the other rules | 1 each; for the other rules all copies |
-//! | [`sweep`](ReferenceRepository::sweep) | 1 for each 500 sources, and 1 for each reference of an outdated one | the index, and the outdated copies |
 //! | [`verify`](ReferenceRepository::verify), [`repair`](ReferenceRepository::repair) | 2 for each 500 documents | all |
 //! | [`follow`](ReferenceRepository::follow) | 2 for each batch of changes, 2 for each 500 changed documents, 2 for each reference of a changed source | those, and the copies of a source that was changed without its version |
 //! | [`migrate_from_references`](ReferenceRepository::migrate_from_references) | about 10, or 14 the first time, and 3 for each 1000 documents | all three times, and those to migrate twice more, with their sources three times |
-//! | [`migrate_to_references`](ReferenceRepository::migrate_to_references) | about 7, and 2 for each 1000 documents | all three times, and those to migrate once more, with their sources once |
 //! | [`ensure_indexes`](ReferenceRepository::ensure_indexes) | 4, or 7 the first time | all, to create |
 //!
 //! The first call of a repository that updates or deletes a source has one more for each collection with indexes, which
@@ -213,5 +209,4 @@ pub use mongo_patterns_core::{Progress, Repository};
 pub use reference::Reference;
 pub use repair::finding::{Finding, Problem, Repaired, Unrepaired};
 pub use repository::ReferenceRepository;
-pub use results::{Inserted, Migrated, OnReferences, SourceDeleted, SourceUpdated, Swept};
-pub use settings::bare::ReferenceForm;
+pub use results::{Inserted, Migrated, OnReferences, SourceDeleted, SourceUpdated};

@@ -1,4 +1,5 @@
-//! The migrations between references with copies, and documents with the ids of their sources alone.
+//! The migration of documents with the ids of their sources alone to references with copies: checks, then chunk by chunk the
+//! copies and a second read of their sources.
 //!
 //! # Design
 //!
@@ -20,17 +21,22 @@
 //!
 //! A chunk leaves a document unchanged whose references were changed concurrently. The next pass migrates it.
 
-pub(crate) mod from_references;
-pub(crate) mod settle;
-pub(crate) mod to_references;
+mod problems;
+mod settle;
 
-use std::future::Future;
-
+use mongo_patterns_core::InvalidDocuments;
 use mongo_patterns_core::catalog::{Last, Record};
 use mongo_patterns_core::error::code;
-use mongo_patterns_core::migration::{Pace, number, refuse as refuse_found};
+use mongo_patterns_core::migration::{MigrateOptions, number};
+use mongo_patterns_core::stored::id_of;
 
+use self::problems::{When, check_any_valid, refuse_invalid};
+use self::settle::settle;
+use crate::query::from_references as commands;
 use crate::repository::prelude::*;
+use crate::results::Migrated;
+use crate::settings::bare::BareField;
+use crate::write::sweep::sweep_all;
 
 /// How many times a migration walks through the documents that are left, before it reports that others write them.
 const PASSES: u32 = 10;
@@ -38,46 +44,184 @@ const PASSES: u32 = 10;
 /// The result of a `$lookup` exceeds the limit of a document.
 const LOOKUP_TOO_LARGE: i32 = 4568;
 
-/// What the two migrations do with documents.
-pub(crate) trait Rewrite: Sync {
-    /// Walks through the documents to migrate.
-    fn walk(&self, most: u64) -> Walk;
-
-    /// Counts the documents to migrate, in the field `documents`, and those that cannot be migrated.
-    fn inspection(&self) -> Vec<Document>;
-
-    /// Fails when documents cannot be migrated.
-    fn refuse(&self, found: &Document, end: End) -> Result<()>;
-
-    /// Migrates the documents of a chunk. Returns how many.
-    fn migrate(&self, conn: &mut Conn<'_>, chunk: &[Bson]) -> impl Future<Output = Result<u64>> + Send;
+/// The migration of all documents to references with copies.
+pub(crate) struct Migration<'a> {
+    pub(crate) shared: &'a Shared,
+    pub(crate) fields: Vec<BareField<'a>>,
+    pub(crate) options: MigrateOptions,
+    /// About how many documents one command migrates.
+    pub(crate) chunk: u64,
 }
 
-/// When documents were found that cannot be migrated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    /// Before the first write.
-    Refused,
-    /// After the last chunk.
-    Unfinished,
-}
+impl Migration<'_> {
+    pub(crate) async fn run(&self, conn: &mut Conn<'_>, mut reporter: Reporter<'_>) -> Result<Migrated> {
+        let (shared, options) = (self.shared, &self.options);
+        options.check_numbers()?;
+        let ensure = shared.ensure();
+        ensure.check_deployment(conn).await?;
+        let state = ensure.check(conn).await?;
+        options
+            .check_selection(conn, shared.documents(), shared.documents())
+            .await?;
+        let record = Record::of(shared.documents());
+        let settings = self.commands().record_settings();
+        let (last, has_begun) = earlier(conn, &record, &settings).await?;
+        if !has_begun {
+            self.check_names(conn).await?;
+        }
+        // Each check of a document looks for its sources by the index of their key.
+        let ensured = match shared.settings.key {
+            Some(_) => Some(ensure.run_after(state, conn).await?),
+            None => None,
+        };
+        let check = Step::aggregate("check the documents", shared.documents(), self.commands().inspection());
+        let counts = conn.read(check).await.map_err(failed)?.first()?;
+        self.refuse(&counts, When::Before)?;
+        let documents = number(&counts, "documents");
+        let skipped = self.skipped(&counts);
+        check_any_valid(documents, &skipped, has_begun)?;
+        let ensured = match ensured {
+            Some(ensured) => ensured,
+            None => ensure.run_after(state, conn).await?,
+        };
+        let mut migrated = Migrated {
+            documents,
+            skipped,
+            created_indexes: ensured.created,
+            resumed: last.is_some(),
+        };
+        if let Some(list) = options.skip_list(shared.documents(), shared.documents()) {
+            let invalid = self.commands().invalid();
+            list.write_selected(conn, invalid, "$r.reason".into()).await?;
+        }
+        // Another call changes nothing.
+        if documents == 0 && last.is_none() {
+            return Ok(migrated);
+        }
+        match last {
+            Some(_) => record.resume(conn).await?,
+            None => record.begin(conn, settings).await?,
+        }
+        reporter.begin(documents);
+        let before = last.map_or(0, |last| last.position.migrated);
+        let written = self.migrate(conn, (&record, before), reporter).await?;
+        if !conn.is_plan() {
+            migrated.documents = written;
+            if migrated.resumed {
+                sweep_all(shared).await?;
+            }
+        }
+        record.finish(conn, before + migrated.documents).await?;
+        Ok(migrated)
+    }
 
-impl End {
-    /// Adapts the error about a document that cannot be migrated, which reports that nothing was written.
-    fn of(self, error: Error) -> Error {
-        match (self, error.document_id(), error.field()) {
-            (Self::Refused, ..) => error,
-            (Self::Unfinished, Some(id), Some(field)) => left().at(id.clone(), field),
-            (Self::Unfinished, ..) => left(),
+    /// Refuses a field with ids that no document has. A wrong name would leave all ids where they are.
+    async fn check_names(&self, conn: &mut Conn<'_>) -> Result<()> {
+        for one in self.fields.iter().filter(|one| !one.is_in_place()) {
+            if self.has_any(conn, commands::with_either(one)).await? {
+                continue;
+            }
+            if self.has_any(conn, Document::new()).await? {
+                return Err(Error::new(
+                    ErrorKind::InvalidArgument,
+                    format!(
+                        "no document has the field `{}` with the ids, or the reference field `{}`, nothing was migrated: check the names, or omit from_field(..)",
+                        one.bare, one.field.name
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    async fn has_any(&self, conn: &mut Conn<'_>, filter: Document) -> Result<bool> {
+        let any = commands::any_document(filter);
+        let find = Step::aggregate("look for documents with the fields", self.shared.documents(), any);
+        Ok(number(&conn.read(find).await?.first()?, "n") > 0)
+    }
+
+    fn skipped(&self, counts: &Document) -> InvalidDocuments {
+        match self.options.skipped {
+            Some(_) => InvalidDocuments::of(counts, &commands::REASONS),
+            None => InvalidDocuments::default(),
         }
     }
-}
 
-fn left() -> Error {
-    Error::new(
-        ErrorKind::CountMismatch,
-        "another program has changed references concurrently, or deleted their sources, so that a document cannot be migrated, the others are: see document_id(), then migrate again, which reports the problem",
-    )
+    fn commands(&self) -> commands::FromReferences<'_> {
+        commands::FromReferences {
+            settings: &self.shared.settings,
+            fields: &self.fields,
+            documents: self.shared.documents().name(),
+            sources: self.shared.sources.name(),
+            filter: &self.options.filter,
+            skipped: self.options.skipped.as_ref().map(Collection::name),
+        }
+    }
+
+    fn refuse(&self, counts: &Document, when: When) -> Result<()> {
+        match self.options.skipped {
+            Some(_) => Ok(()),
+            None => refuse_invalid(counts, when),
+        }
+    }
+
+    /// Migrates documents until none is left. Returns how many.
+    async fn migrate(
+        &self,
+        conn: &mut Conn<'_>,
+        (record, before): (&Record, u64),
+        mut reporter: Reporter<'_>,
+    ) -> Result<u64> {
+        let documents = self.shared.documents();
+        // The record has the number of documents that a plan knows too.
+        let (mut migrated, mut walked, mut pace) = (0, before, self.options.pace());
+        for _ in 0..PASSES {
+            let walk = self.commands().walk(self.chunk);
+            let mut chunks = conn.chunks("walk through the documents", walk, documents).await?;
+            while let Some(chunk) = chunks.next_chunk().await? {
+                let written = self.migrate_chunk(conn, &chunk.ids).await?;
+                migrated += written;
+                walked += chunk.weight;
+                record.advance(conn, &Bson::Null, walked).await?;
+                conn.count_migrated(written);
+                reporter.advance(written);
+                pace.pause(conn, chunk.weight).await;
+            }
+            let inspection = self.commands().inspection();
+            let count = Step::aggregate("look for documents that are left", documents, inspection);
+            let Some(counts) = conn.read_written(count).await.map_err(failed)? else {
+                return Ok(migrated);
+            };
+            let counts = counts.first()?;
+            self.refuse(&counts, When::After)?;
+            if number(&counts, "documents") == 0 {
+                return Ok(migrated);
+            }
+        }
+        Err(Error::new(
+            ErrorKind::CountMismatch,
+            "another program writes references in the old form again and again, the other documents are migrated: stop it, then migrate again",
+        ))
+    }
+
+    /// Migrates the documents of a chunk. Returns how many.
+    async fn migrate_chunk(&self, conn: &mut Conn<'_>, chunk: &[Bson]) -> Result<u64> {
+        let (shared, commands) = (self.shared, self.commands());
+        let documents = shared.documents();
+        let copy = Step::aggregate("copy the sources of a chunk", documents, commands.transfer(chunk));
+        conn.write(copy.acknowledged_by(documents)).await.map_err(failed)?;
+        let purpose = "read the sources of the chunk again";
+        let read = Step::aggregate(purpose, documents, commands.second_read(chunk));
+        let Some(rows) = conn.read_written(read).await.map_err(failed)? else {
+            return Ok(0);
+        };
+        let changed = rows.documents.iter().map(|row| id_of(row));
+        let changed: Vec<Bson> = changed.filter(|id| *id != Bson::Null).collect();
+        if !changed.is_empty() {
+            settle(shared, chunk, &changed).await?;
+        }
+        Ok(rows.decoded()?.iter().map(|row| number(row, "n")).sum())
+    }
 }
 
 /// Reads the unfinished migration of these settings, and whether there was one at all.
@@ -91,73 +235,10 @@ async fn earlier(conn: &mut Conn<'_>, record: &Record, settings: &Document) -> R
     if unfinished.is_some() && !has_begun {
         return Err(Error::new(
             ErrorKind::InvalidArgument,
-            "an unfinished migration of the collection has other fields, another filter or another direction, nothing was migrated: resume it with the same ones first",
+            "an unfinished migration of the collection has other fields or another filter, nothing was migrated: resume it with the same ones first",
         ));
     }
     Ok((unfinished, has_begun))
-}
-
-/// A reason why documents cannot be migrated, with the kind and the text of its error.
-type Reason = (&'static str, ErrorKind, &'static str);
-
-/// Fails when documents were found that cannot be migrated, for the first of the reasons, with one of them.
-fn refuse(found: &Document, reasons: &[Reason], end: End) -> Result<()> {
-    for (reason, kind, what) in reasons {
-        let name = format!("{reason}One");
-        let one = found.get_document(&name).cloned().unwrap_or_default();
-        let mut found = found.clone();
-        found.insert(name, one.get("id"));
-        let field = one.get_str("field").unwrap_or_default();
-        refuse_found(&found, reason, *kind, field, what).map_err(|error| end.of(error))?;
-    }
-    Ok(())
-}
-
-/// Counts the documents to migrate, and those that cannot be migrated.
-async fn inspect(shared: &Shared, rewrite: &impl Rewrite, conn: &mut Conn<'_>) -> Result<Document> {
-    let inspect = Step::aggregate("check the documents", shared.documents(), rewrite.inspection());
-    Ok(conn.read(inspect).await.map_err(failed)?.first()?)
-}
-
-/// Migrates documents until none is left. Returns how many.
-async fn migrate(
-    shared: &Shared,
-    rewrite: &impl Rewrite,
-    conn: &mut Conn<'_>,
-    (chunk, mut pace): (u64, Pace),
-    (record, before): (&Record, u64),
-    mut reporter: Reporter<'_>,
-) -> Result<u64> {
-    // The record has the number of documents that a plan knows too.
-    let (mut migrated, mut walked) = (0, before);
-    for _ in 0..PASSES {
-        let walk = rewrite.walk(chunk);
-        let purpose = "walk through the documents";
-        let mut chunks = conn.chunks(purpose, walk, shared.documents()).await?;
-        while let Some(chunk) = chunks.next_chunk().await? {
-            let documents = rewrite.migrate(conn, &chunk.ids).await?;
-            migrated += documents;
-            walked += chunk.weight;
-            record.advance(conn, &Bson::Null, walked).await?;
-            conn.count_migrated(documents);
-            reporter.advance(documents);
-            pace.pause(conn, chunk.weight).await;
-        }
-        let purpose = "look for documents that are left";
-        let left = Step::aggregate(purpose, shared.documents(), rewrite.inspection());
-        let Some(left) = conn.read_written(left).await.map_err(failed)? else {
-            return Ok(migrated);
-        };
-        let left = left.first()?;
-        rewrite.refuse(&left, End::Unfinished)?;
-        if number(&left, "documents") == 0 {
-            return Ok(migrated);
-        }
-    }
-    Err(Error::new(
-        ErrorKind::CountMismatch,
-        "another program writes references in the old form again and again, the other documents are migrated: stop it, then migrate again",
-    ))
 }
 
 /// Converts the error of a command.

@@ -6,7 +6,6 @@ pub(crate) mod from_references;
 pub(crate) mod new_copy;
 pub(crate) mod options;
 pub(crate) mod scan;
-pub(crate) mod to_references;
 pub(crate) mod validator;
 
 pub(crate) use mongo_patterns_core::document_id::{by_id, by_ids};

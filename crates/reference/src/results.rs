@@ -37,16 +37,6 @@ pub struct SourceDeleted {
     pub copies: u64,
 }
 
-/// The result of a sweep.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Swept {
-    /// The number of sources that had outdated copies.
-    pub sources: u64,
-    /// The number of documents whose copies were updated, once for each reference of a document.
-    pub copies: u64,
-}
-
 /// What happens to the references to a source that is deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]

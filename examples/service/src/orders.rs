@@ -98,11 +98,8 @@ async fn add(
     fields.done()?;
     let is_new = match store.orders.insert(&new).await {
         Ok(_) => true,
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            // The request before can have been dropped before it saw a concurrent change of the buyer.
-            store.orders.sweep().source(buyer).await?;
-            false
-        }
+        // If the request before was dropped before it saw a concurrent change of the buyer, the follower updates the copy.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => false,
         Err(error) => return Err(error.into()),
     };
     let stored = read(&store, &new.id).await?;

@@ -90,10 +90,10 @@ impl References {
     }
 
     /// Compares the stored orders and renames with the outcomes of the writers, and the copies with the customers. A
-    /// dropped call can leave stale copies, which a sweep updates.
+    /// dropped call can leave stale copies, which a repair updates.
     pub async fn judge(&self, database: &Database) -> [(&'static str, (usize, usize, usize)); 2] {
         let repository = Self::repository(database);
-        repository.sweep().await.unwrap();
+        let _: Vec<_> = repository.repair().stream().try_collect().await.unwrap();
         let findings: Vec<Finding> = repository.verify().stream().try_collect().await.unwrap();
         assert_eq!(findings, []);
         let (mut renames, mut names) = (Vec::new(), Vec::new());

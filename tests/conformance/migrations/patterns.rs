@@ -17,7 +17,6 @@ use support::outlier::damage::{extra, flagged, naive};
 use support::outlier::{again, extra_sales, sales, users};
 use support::plans::by_document;
 use support::reference::migrate::several;
-use support::reference::migrate_forms::{db_ref, invalid as invalid_forms, of_forms};
 use support::reference::migrate_refused::{fill as fill_orders, invalid as invalid_orders};
 use support::reference::source_key::{fill_by_key, invalid_by_key, orders_by_key};
 use support::reference::{Orders, builder as orders_builder};
@@ -26,9 +25,9 @@ use support::subset::migration::{fill as fill_products, invalid as invalid_produ
 use support::subset::{Products, Review, builder_of, product, review_of};
 
 #[rustfmt::skip] // some in a line
-pub(super) const PATTERNS: [&Migrates; 17] = [
-    &FROM_FLAT, &TO_FLAT, &PAGE_SIZE, &OUTLIERS, &FROM_EMBEDDED, &SUBSETS, &LAYOUT, &EMBED, &UNEMBED, &HISTORY,
-    &HISTORY_BY_ID, &INTERVALS, &FROM_REFERENCES, &FROM_FORMS, &BY_KEY, &TO_REFERENCES, &VERSIONS,
+pub(super) const PATTERNS: [&Migrates; 14] = [
+    &FROM_FLAT, &TO_FLAT, &PAGE_SIZE, &OUTLIERS, &FROM_EMBEDDED, &SUBSETS, &LAYOUT, &EMBED, &HISTORY,
+    &HISTORY_BY_ID, &INTERVALS, &FROM_REFERENCES, &BY_KEY, &VERSIONS,
 ];
 
 const FROM_FLAT: Migrates = migration!(
@@ -209,20 +208,6 @@ const EMBED: Migrates = migration!(
     },
 );
 
-const UNEMBED: Migrates = migration!(
-    "embedded::migrate_to_references",
-    |db| {
-        let child = |n: i32| doc! { "_id": n, "n": n };
-        let children = |id: i32| (0..id).map(|n| child(id * 10 + n)).collect::<Vec<_>>();
-        let parents = (0..5).map(|id| doc! { "_id": id, "addresses": children(id) });
-        patrons_stored(db).insert_many(parents).await.unwrap()
-    },
-    |db, call| {
-        let (patrons, target) = (patrons(db), db.collection::<Document>("back"));
-        call.of(patrons.migrate_to_references(&target, "patron_id")).await
-    },
-);
-
 /// The manual's recipe, of documents with an id field. Ids and times are new, also that of a document without a revision.
 const HISTORY: Migrates = migration!(
     "history::migrate_existing",
@@ -305,18 +290,6 @@ const FROM_REFERENCES: Migrates = migration!(
     },
 );
 
-/// DBRefs, and documents with the id in another field.
-const FROM_FORMS: Migrates = migration!(
-    "reference::migrate_from_references of other forms",
-    |db| {
-        let products = [doc! { "id": 2, "name": "old" }, doc! { "id": 1 }];
-        let order = |id| doc! { "_id": id, "customerId": db_ref(1 + id % 2), "products": products.to_vec() };
-        fill_orders(db, (0..20).map(order)).await
-    },
-    |db, call| call.of(of_forms(&orders(db))).await,
-    selected: || of_orders(invalid_forms(), doc! { "customerId": 1 }),
-);
-
 /// Values of the source key.
 const BY_KEY: Migrates = migration!(
     "reference::migrate_from_references by the source key",
@@ -330,20 +303,6 @@ const BY_KEY: Migrates = migration!(
     },
     |db, call| call.of(orders_by_key(db).migrate_from_references().from_field("customer", "author")).await,
     selected: || of_orders(invalid_by_key(), doc! { "author": "ann" }),
-);
-
-const TO_REFERENCES: Migrates = migration!(
-    "reference::migrate_to_references",
-    |db| {
-        fill_references(db).await;
-        let orders = orders(db);
-        orders
-            .migrate_from_references()
-            .from_field("customer", "customerId")
-            .await
-            .unwrap()
-    },
-    |db, call| call.of(orders(db).migrate_to_references()).await,
 );
 
 /// Typed steps and steps on the server, in turns.

@@ -63,7 +63,7 @@ async fn the_copies_of_a_source_are_current_when_its_update_returns() {
             .await
             .unwrap();
         lose(&router, 3);
-        repository.sweep().await.unwrap();
+        repository.refresh_copies(1).await.unwrap();
         assert_eq!(orders::findings(&repository).await, []);
         lose(&router, 1);
         let deleted = repository.delete_source(2).on_references(OnReferences::Clear);

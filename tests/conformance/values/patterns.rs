@@ -352,7 +352,7 @@ impl Values for Orders {
         assert!(self.orders.clear_reference(id.clone()).await.unwrap().modified);
         let set = self.orders.set_reference(id.clone(), id.clone()).await.unwrap();
         assert!(set.modified);
-        assert_eq!(self.orders.sweep().source(id.clone()).await.unwrap().copies, 0);
+        assert_eq!(self.orders.refresh_copies(id.clone()).await.unwrap().copies_updated, 1);
     }
 
     async fn read(&self, id: &Bson) -> Vec<Document> {

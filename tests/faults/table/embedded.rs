@@ -198,13 +198,6 @@ impl Operations for Migrations {
                 m.addresses.insert_many(addresses).await.unwrap();
             })
         }
-        fn embedded(m: &Migrations) -> LocalBoxFuture<'_, ()> {
-            Box::pin(async move {
-                let address = |n: i32| doc! { "_id": n, "street": format!("{n} Street") };
-                let patrons = [patron("joe", [address(1), address(2)]), patron("ann", [address(3)])];
-                m.stored.insert_many(patrons).await.unwrap();
-            })
-        }
         calls! { Migrations;
             Steps, "EmbeddedRepository::migrate_from_references", "", |m|
                 m.patrons.migrate_from_references(&m.addresses, "patron_id").await => prepare(referring);
@@ -218,10 +211,6 @@ impl Operations for Migrations {
                 => prepare(referring);
             Reads, "EmbeddedRepository::orphans", "", |m|
                 number_of(m.patrons.orphans(&m.addresses, "patron_id").stream()).await => prepare(referring);
-            Reads, "EmbeddedRepository::migrate_to_references + MigrateToReferences::plan", "", |m|
-                m.patrons.migrate_to_references(&m.addresses, "patron_id").plan().await.map(drop) => prepare(embedded);
-            Steps, "EmbeddedRepository::migrate_to_references", "", |m|
-                m.patrons.migrate_to_references(&m.addresses, "patron_id").await => prepare(embedded);
         }
     }
 }

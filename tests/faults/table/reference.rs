@@ -196,9 +196,6 @@ pub(super) fn operations() -> Vec<Call<Sales>> {
             m.orders.find(doc! { "customer._id": 1 }).sort(doc! { "_id": 1 }).await;
         Reads, "ReferenceRepository::get", "with the newest copies", |m|
             m.orders.get(2).max_staleness(0).await => prepare(stale);
-        Steps, "ReferenceRepository::sweep", "", |m| m.orders.sweep().await.map(drop) => prepare(stale);
-        Steps, "ReferenceRepository::sweep", "of one source", |m|
-            m.orders.sweep().source(1).await.map(drop) => prepare(stale);
         Steps, "ReferenceRepository::ensure_indexes", "", |m|
             m.orders.ensure_indexes().await.map(drop)
             => prepare(|m| m.stored.drop_indexes().await.unwrap());
@@ -209,7 +206,7 @@ pub(super) fn operations() -> Vec<Call<Sales>> {
     }
 }
 
-/// Leaves source 1 as a process does that died between its update and the sweep.
+/// Leaves source 1 as a process does that died between its update and that of the copies.
 fn stale(m: &Sales) -> LocalBoxFuture<'_, ()> {
     Box::pin(async move {
         let update = doc! { "$set": { "name": "Bea" }, "$inc": { "v": 1_i64 } };

@@ -1,7 +1,6 @@
-//! References: migrations from ids to references with copies, and back.
+//! References: migrations from ids to references with copies.
 
 use futures::future::LocalBoxFuture;
-use mongo_patterns::reference::ReferenceForm;
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 
@@ -32,7 +31,7 @@ fn facts(order: &Document) -> Vec<String> {
         };
         for value in values {
             let source = match &value {
-                Bson::Document(copy) => copy.get("_id").or_else(|| copy.get("$id")).unwrap(),
+                Bson::Document(copy) => copy.get("_id").unwrap(),
                 bare => bare,
             };
             facts.push(format!("order {id} {field} {source}"));
@@ -88,12 +87,6 @@ impl Operations for Migrations {
                 let migration = m.orders.migrate_from_references().from_field("customer", "customerId");
                 migration.chunk(2).await.map(drop)
             } => prepare(bare);
-            Steps, CALL, "of DBRefs, in two chunks", |m| {
-                let migration = m.orders.migrate_from_references().from_field("customer", "customerId");
-                let migration = migration.from_form("customer", ReferenceForm::DbRef);
-                let migration = migration.from_form("products", ReferenceForm::DbRef);
-                migration.chunk(2).await.map(drop)
-            } => prepare(db_refs);
             Steps, CALL, "with a list of invalid documents and a filter", |m| {
                 let migration = m.orders.migrate_from_references().from_field("customer", "customerId");
                 let migration = migration.skip_invalid(&m.skipped).filter(doc! { "_id": { "$gt": 0 } });
@@ -103,12 +96,6 @@ impl Operations for Migrations {
                 let migration = m.orders.migrate_from_references().from_field("customer", "customerId");
                 migration.plan().await.map(drop)
             } => prepare(bare);
-            Steps, "ReferenceRepository::migrate_to_references", "in two chunks", |m| {
-                let migration = m.orders.migrate_to_references().to_field("customer", "customerId");
-                migration.chunk(2).await.map(drop)
-            } => prepare(extended);
-            Reads, "ReferenceRepository::migrate_to_references + MigrateToReferences::plan", "", |m|
-                m.orders.migrate_to_references().plan().await.map(drop) => prepare(extended);
         }
     }
 }
@@ -125,34 +112,10 @@ fn bare(m: &Migrations) -> LocalBoxFuture<'_, ()> {
     })
 }
 
-fn db_refs(m: &Migrations) -> LocalBoxFuture<'_, ()> {
-    Box::pin(async move {
-        let db_ref = |id: i32| doc! { "$ref": "customers", "$id": id, "quantity": 3 };
-        let orders = [
-            doc! { "_id": 1, "total": 1, "customerId": db_ref(1) },
-            doc! { "_id": 2, "total": 2, "products": [db_ref(1), 2], "customerId": 2 },
-            doc! { "_id": 3, "total": 3, "payer": 2 },
-        ];
-        m.stored.insert_many(orders).await.unwrap();
-    })
-}
-
 fn with_invalid(m: &Migrations) -> LocalBoxFuture<'_, ()> {
     Box::pin(async move {
         bare(m).await;
         let replacement = doc! { "total": 4, "customerId": 9 };
         m.stored.replace_one(doc! { "_id": 4 }, replacement).await.unwrap();
-    })
-}
-
-fn extended(m: &Migrations) -> LocalBoxFuture<'_, ()> {
-    Box::pin(async move {
-        let copy = doc! { "_id": 1, "name": "Ann", "v": 0_i64 };
-        let orders = [
-            doc! { "_id": 1, "total": 1, "customer": &copy },
-            doc! { "_id": 2, "total": 2, "products": [&copy, { "_id": 2, "name": "Bea", "v": 0_i64 }] },
-            doc! { "_id": 3, "total": 3, "customer": &copy },
-        ];
-        m.stored.insert_many(orders).await.unwrap();
     })
 }

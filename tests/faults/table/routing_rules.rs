@@ -76,7 +76,7 @@ const TOGETHER: &str = "inserts documents of several shards together";
 const MIGRATED: &str = "a migration reads the whole collection, and a chunk of ids by one command";
 
 #[rustfmt::skip] // a rule in a line or two
-pub(super) const BROADCAST: [Broadcast; 65] = [
+pub(super) const BROADCAST: [Broadcast; 62] = [
     of("bucket", "page", "the manual's read of a page by number is by `_id` only", &[("find", "trades", All)]),
     of("bucket", "count_pages", "the manual's count is by `_id` only", &[("aggregate", "trades", All)]),
     of("bucket", "keys", WHOLE, &[("find", "trades", All)]),
@@ -111,8 +111,6 @@ pub(super) const BROADCAST: [Broadcast; 65] = [
     of("embedded", "verify", WHOLE, &[("aggregate", "patron", All)]),
     of("embedded", "migrate_from_references", MIGRATED,
         &[("aggregate", "patron", All), ("aggregate", "patron", Listed), ("find", "patron", All)]),
-    of("embedded", "migrate_to_references", MIGRATED,
-        &[("aggregate", "patron", All), ("aggregate", "patron", Listed), ("find", "patron", All)]),
     of("history", "verify", WHOLE, HISTORY_SCAN),
     of("history", "repair", WHOLE, HISTORY_SCAN),
     of("history", "follow", "reads the changes of the whole collection, and repairs all documents at first",
@@ -141,13 +139,9 @@ pub(super) const BROADCAST: [Broadcast; 65] = [
     of("reference", "update_source", COPIES, &[("update", "orders", All)]),
     of("reference", "refresh_copies", COPIES, COPIES_READ),
     of("reference", "delete_source", COPIES, &[("find", "orders", All), ("update", "orders", All)]),
-    of("reference", "sweep", COPIES,
-        &[("aggregate", "orders", All), ("find", "customers", Listed), ("update", "orders", All)]),
     of("reference", "migrate_from_references", MIGRATED,
         &[("find", "customers", All), ("aggregate", "orders", All), ("aggregate", "orders", Listed),
             ("find", "orders", All)]),
-    of("reference", "migrate_to_references", MIGRATED,
-        &[("aggregate", "orders", All), ("find", "orders", All), ("update", "orders", Listed)]),
     of("reference", "verify", WHOLE, REFERENCE_SCAN),
     of("reference", "repair", WHOLE, REFERENCE_SCAN),
     of("reference", "follow",

@@ -2,7 +2,6 @@
 
 pub mod follow;
 pub mod migrate;
-pub mod migrate_forms;
 pub mod migrate_refused;
 pub mod source_key;
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
+use futures::TryStreamExt;
 use mongo_patterns_core::{ErrorKind, Repository};
 use mongo_patterns_reference::ReferenceRepository;
 use mongodb::bson::{Document, doc};
@@ -172,10 +173,10 @@ impl Recipe {
     }
 }
 
-/// Checks the stored documents. A service calls `sweep` after a crash: the recipes have no such call.
+/// Checks the stored documents. A service calls `repair` after a crash: the recipes have no such call.
 pub(super) async fn check(source: Source, database: &Database, ledger: &Ledger) -> Result<Hazards> {
     if source == Source::Ours {
-        orders(database)?.sweep().await?;
+        let _: Vec<_> = orders(database)?.repair().stream().try_collect().await?;
     }
     let (customers, orders) = (all(database, SOURCES).await?, all(database, ORDERS).await?);
     hazards(&customers, &orders, ledger)

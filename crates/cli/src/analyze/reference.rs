@@ -27,7 +27,7 @@ use crate::settings::ReferenceField;
 
 pub(crate) async fn run(context: &Context, of: &Of<'_>, options: &ReferenceSample) -> Outcome {
     let progress = Progress::new(context.output, "analyze", "references", None);
-    let moved = in_other_fields("--from-field", options.from_field.as_ref(), of.references)?;
+    let moved = in_other_fields(options.from_field.as_ref(), of.references)?;
     let mut measured = Vec::new();
     for reference in of.references {
         let ids = moved.iter().find(|(name, _)| *name == reference.field);

@@ -68,7 +68,6 @@ impl Command {
             Self::Reference(Reference { verb, .. }) => match verb {
                 ReferenceVerb::Migrate { dry_run, .. }
                 | ReferenceVerb::Repair(ReferenceRepair { options: dry_run, .. }) => is_live(dry_run),
-                ReferenceVerb::Sweep { .. } => true,
                 ReferenceVerb::Setup(setup) => setup.writes(),
                 ReferenceVerb::Analyze(_) | ReferenceVerb::Plan(_) | ReferenceVerb::Verify(_) => false,
             },

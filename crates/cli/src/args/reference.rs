@@ -31,13 +31,6 @@ pub(crate) enum ReferenceVerb {
     Verify(Listing),
     /// Repairs the findings of verify
     Repair(ReferenceRepair),
-    /// Updates outdated copies of all sources, or of one
-    Sweep {
-        /// The id of the source: MongoDB Extended JSON, such as 5 or {"$oid": ".."}; other text is a string. [default:
-        /// all sources]
-        #[arg(long, value_name = "ID", allow_hyphen_values = true)]
-        source: Option<String>,
-    },
     #[command(flatten)]
     Setup(Setup),
 }
@@ -54,27 +47,10 @@ pub(crate) struct ReferenceSample {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReferenceMigration {
-    /// Migrates the references to ids of sources, without copies.
-    #[arg(long, conflicts_with_all = ["filter", "skip_invalid", "from_field", "from_form"])]
-    pub(crate) back: bool,
     /// The field with the ids of a reference, if they are in another one, which is removed: reference=field, such as
     /// customer=customerId. Separate several by commas.
     #[arg(long, value_name = "FIELDS", value_delimiter = ',')]
     pub(crate) from_field: Option<Vec<String>>,
-    /// The form of a reference that another library has stored, or a program by hand: reference=dbref, such as
-    /// customer=dbref, or reference=id:field for a document with the id in this field, such as customer=id:userId for {
-    /// userId: 456, name: "Ann" }. Separate several by commas.
-    #[arg(long, value_name = "FORMS", value_delimiter = ',')]
-    pub(crate) from_form: Option<Vec<String>>,
-    /// With --back: the field for the ids of a reference, if it is another one, as those of --from-field.
-    #[arg(long, value_name = "FIELDS", value_delimiter = ',', requires = "back")]
-    pub(crate) to_field: Option<Vec<String>>,
-    /// With --back: drops also copies whose source was deleted or does not exist, which nothing else stores.
-    #[arg(long, requires = "back")]
-    pub(crate) drop_deleted: bool,
-    /// With --back: drops also snapshots, such as the price that was paid, which nothing else stores.
-    #[arg(long, requires = "back")]
-    pub(crate) drop_snapshots: bool,
     /// The number of documents in a chunk.
     #[arg(long, value_name = "DOCUMENTS", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) chunk: u64,

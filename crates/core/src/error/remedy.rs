@@ -18,16 +18,10 @@ pub enum Remedy {
     Verify,
     /// Correct the source documents, or migrate the others by `skip_invalid(..)`.
     SkipInvalid,
-    /// Name the form of the references by `from_form(..)`.
-    FromForm,
     /// Empty the target, or keep its documents by `allow_non_empty_target()`.
     AllowNonEmptyTarget,
     /// Migrate the embedded children by `migrate_from_embedded()`, or allow their loss by `discard_embedded()`.
     DiscardEmbedded,
-    /// Allow the loss of snapshots by `drop_snapshots()`.
-    DropSnapshots,
-    /// Insert the sources again, or allow the loss of their last copies by `drop_deleted()`.
-    DropDeleted,
     /// Check that the server runs, and its address and the TLS settings in the connection string.
     CheckAddress,
     /// Check user, password and `authSource` in the connection string.

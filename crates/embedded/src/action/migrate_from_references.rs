@@ -1,7 +1,7 @@
 use mongo_patterns_core::migration;
 
 use super::prelude::*;
-use crate::migrate::from_references::Migration;
+use crate::migrate::Migration;
 use crate::query::from_references::FromReferences;
 
 impl<P, C> EmbeddedRepository<P, C> {
@@ -93,7 +93,7 @@ impl MigrateFromReferences<'_> {
     async fn migrate(self, conn: &mut Conn<'_>, reporter: Reporter<'_>) -> Result<Migrated> {
         let (collection, settings) = (&self.shared.collection, &self.shared.settings);
         let chunk = self.chunk_size();
-        let reference = check_settings(collection, &self.source, collection, self.reference, &settings.child_id)?;
+        let reference = check_settings(collection, &self.source, self.reference, &settings.child_id)?;
         let sort = self.sort.map(FieldName::of_element).transpose()?;
         let migration = Migration {
             query: FromReferences {
@@ -111,6 +111,6 @@ impl MigrateFromReferences<'_> {
             options: &self.options,
             chunk,
         };
-        migration.execute(conn, reporter).await
+        migration.run(conn, reporter).await
     }
 }

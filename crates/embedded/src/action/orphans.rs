@@ -55,7 +55,7 @@ async fn orphans<'a>(
     mut reporter: Reporter<'a>,
 ) -> Result<ActionStream<'a, Finding>> {
     let (collection, settings) = (&shared.collection, &shared.settings);
-    let reference = check_settings(collection, &source, collection, reference, &settings.child_id)?;
+    let reference = check_settings(collection, &source, reference, &settings.child_id)?;
     let rows = if reporter.is_asked() {
         reporter.begin(send::estimated_count(&source).await?);
         let stages = FromReferences::orphans_and_others(collection.name(), &reference);

@@ -1,4 +1,4 @@
-//! `update_source` and `sweep`.
+//! `update_source`, and the sweep of a repair, a follower or a migration that resumes.
 //!
 //! Mirrors `crates/reference/src/write`. An `update_source` increments the version of the source, and sweeps: one
 //! `updateMany` of the copies with an older version, along the index on the id and the version of the copy. The server
@@ -55,7 +55,7 @@ impl Change {
         Self::new(mode, false, source)
     }
 
-    /// Returns a `sweep`.
+    /// Returns a sweep.
     pub fn sweep(source: u8) -> Self {
         Self::new(Mode::Single, true, source)
     }

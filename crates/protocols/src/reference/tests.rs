@@ -290,16 +290,6 @@ fn the_code_sends_the_commands_of_the_model() {
         let sent = sent(current(), Single, of);
         code.sends(&format!("reference_key::Posts ReferenceRepository::{operation}"), &sent);
     }
-    let sweep = sent(stale(), Single, Sweep);
-    let of_one = [vec!["read mongo_patterns"], sweep.clone()].concat();
-    code.sends("reference::Sales ReferenceRepository::sweep, of one source", &of_one);
-    // It searches for sources with old copies, until there are none.
-    let of_all = [
-        vec!["read mongo_patterns", "read orders"],
-        sweep,
-        vec!["read orders", "read customers"],
-    ];
-    code.sends("reference::Sales ReferenceRepository::sweep", &of_all.concat());
     let of = |calls: [(Mode, Call); 3]| clients(form, &calls);
     let every = Reference {
         form,

@@ -1,8 +1,8 @@
 use mongo_patterns_core::migration;
 
 use super::prelude::*;
-use crate::migrate::from_references::FromReferences;
-use crate::settings::bare::{FieldNames, ReferenceForm};
+use crate::migrate::Migration;
+use crate::settings::bare::FieldNames;
 
 impl<D, S> ReferenceRepository<D, S> {
     /// Migrates from references: documents with the ids of their sources alone get copies of the sources, in the form that
@@ -32,14 +32,6 @@ impl<D, S> ReferenceRepository<D, S> {
     /// | `products: [1, { _id: 2, quantity: 5 }]`, an array | `products: [{ _id: 1, name, v }, { _id: 2, name, v, quantity: 5 }]` |
     /// | `customerId: 456` | `customer: { _id: 456, name, v }` as the last field |
     /// | `customerId: null` | without the field, and without a reference |
-    ///
-    /// References that another library or a program by hand has stored in another form are converted with
-    /// [`from_form`](MigrateFromReferences::from_form), beside those of the table:
-    ///
-    /// | form | before | after |
-    /// |---|---|---|
-    /// | [`DbRef`](ReferenceForm::DbRef) | `customer: { $ref: "customers", $id: 456, note: "x" }` | `customer: { _id: 456, name, v, note: "x" }` |
-    /// | [`IdIn("id")`](ReferenceForm::IdIn) | `customer: { id: 456, name: "old", note: "x" }` | the same |
     ///
     /// With a [source key](crate::ReferenceRepositoryBuilder::source_key), such as `username`, the values are those of the key:
     ///
@@ -72,7 +64,7 @@ impl<D, S> ReferenceRepository<D, S> {
     /// Idempotent: after an interruption, run it again until it returns. Each document gets all its copies at once, and only
     /// if its references are still those that the server has read. When it has returned, every copy that it wrote is
     /// current: it reads the sources of a chunk again after it has written the copies, as [`insert`](Self::insert) does. A
-    /// migration that resumes also [sweeps](Self::sweep) all copies, because the interrupted one may not have come to
+    /// migration that resumes also updates all outdated copies, because the interrupted one may not have come to
     /// this read.
     ///
     /// A source that is deleted nevertheless, between the two reads, leaves a copy with `deleted: true`.
@@ -98,15 +90,14 @@ impl<D, S> ReferenceRepository<D, S> {
     /// | `twice` | an array refers to one source twice, by its key or its `_id` |
     /// | `other_value` | the reference field has another value than references, although the ids are in another field |
     /// | `other_reference` | the reference field refers to other sources than the field of the ids; by a source key, both have a value |
-    /// | `reserved_field` | a reference of the form of `from_form`, or by the source key, has an `_id`, `deleted` or a version of its own, which would be lost |
-    /// | `other_collection` | a DBRef has another `$ref` than the name of the collection of the sources, or the `$db` of another database |
-    /// | `db_ref` | a reference is a DBRef, and `from_form` has another form or none |
-    /// | `without_id` | a reference is a document without an `_id` and not of the form of `from_form`, and no source has it as its `_id` |
+    /// | `reserved_field` | a reference by the source key has an `_id`, `deleted` or a version of its own, which would be lost |
+    /// | `db_ref` | a reference is a DBRef, which an update with a pipeline converts |
+    /// | `without_id` | a reference is a document without an `_id`, and no source has it as its `_id`: an update with a pipeline renames its field with the id |
     /// | `source_missing` | a source does not exist |
     /// | `source_version` | the version of a source is not an integer from 0 |
     /// | `too_large` | the document would exceed MongoDB's limit of 16 MiB |
     ///
-    /// A run that resumes [sweeps](Self::sweep) the copies of the sources: those that a skipped document has are updated too.
+    /// A run that resumes updates outdated copies: those that a skipped document has are updated too.
     ///
     /// # Errors
     /// With nothing written, and with a [document](mongo_patterns_core::Error::document_id) as an example, unless they are
@@ -120,9 +111,9 @@ impl<D, S> ReferenceRepository<D, S> {
     ///
     /// Also with nothing written:
     ///
-    /// - [`Configuration`]: the field of the ids, or that of a form, is not a plain field.
-    /// - [`InvalidArgument`]: there is no such reference field, or it has two forms; the field of the ids is one of another
-    ///   reference, or no document has it; there is a form beside a source key; the server refuses the filter; the chunk size or the rate is 0; or an unfinished migration has other settings.
+    /// - [`Configuration`]: the field of the ids is not a plain field.
+    /// - [`InvalidArgument`]: there is no such reference field; the field of the ids is one of another
+    ///   reference, or no document has it; the server refuses the filter; the chunk size or the rate is 0; or an unfinished migration has other settings.
     /// - [`Driver`](mongo_patterns_core::ErrorKind::Driver): through a router, the database does not exist.
     /// - Those of [`ensure_indexes`](Self::ensure_indexes).
     ///
@@ -156,38 +147,13 @@ impl MigrateFromReferences<'_> {
         self
     }
 
-    /// Converts references of another form in one reference field, or in its [other field](Self::from_field) of the ids. Their
-    /// other fields stay, unless they are copied.
-    ///
-    /// ```no_run
-    /// # use mongo_patterns::reference::{ReferenceForm, ReferenceRepository};
-    /// # use mongo_patterns::mongodb::bson::Document;
-    /// # async fn f(posts: ReferenceRepository<Document, Document>) -> mongo_patterns::Result<()> {
-    /// // { author: { $ref: "users", $id: 7 } } becomes { author: { _id: 7, name: "Ann", v: 0 } }
-    /// posts.migrate_from_references().from_form("author", ReferenceForm::DbRef).await?;
-    /// // and so does { author: { id: 7, name: "Ann" } }
-    /// posts.migrate_from_references().from_form("author", ReferenceForm::IdIn("id".into())).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// A document without an `_id` and with the field of [`IdIn`](ReferenceForm::IdIn) is a reference then, and never the id of
-    /// a source itself. A [snapshot](crate::Reference::snapshot) keeps its values.
-    ///
-    /// A field has one form. To migrate a field with both, call it once for each, with
-    /// [`skip_invalid`](Self::skip_invalid).
-    pub fn from_form(mut self, reference: impl Into<String>, form: ReferenceForm) -> Self {
-        self.fields.add_form(reference.into(), form);
-        self
-    }
-
     async fn migrate(self, conn: &mut Conn<'_>, reporter: Reporter<'_>) -> Result<Migrated> {
-        let migration = FromReferences {
+        let migration = Migration {
             shared: self.shared,
             fields: self.fields.checked(&self.shared.settings)?,
             chunk: self.chunk_size(),
             options: self.options,
         };
-        migration.execute(conn, reporter).await
+        migration.run(conn, reporter).await
     }
 }

@@ -41,7 +41,7 @@ impl<D: Serialize, S> ReferenceRepository<D, S> {
     ///
     /// # Cancel safety
     /// The document can be stored. Its copies can be outdated then, if a source was updated or deleted concurrently:
-    /// [`sweep`](Self::sweep) and [`repair`](Self::repair) correct them. Call it again: `AlreadyExists` means that the
+    /// [`repair`](Self::repair) corrects them. Call it again: `AlreadyExists` means that the
     /// document is stored. Without an `_id`, a retry can store it twice. A [transaction of the
     /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
@@ -139,10 +139,10 @@ impl<D, S> ReferenceRepository<D, S> {
     /// # Sessions and transactions
     /// In a transaction of the caller, the source and all copies are updated in it, which suits a few copies: other writers
     /// of these documents conflict with it. An [insert](Self::insert) outside of the transaction does not see its update:
-    /// call [`sweep`](Self::sweep) for the source after the commit. An insert in another transaction conflicts with it.
+    /// call [`refresh_copies`](Self::refresh_copies) after the commit. An insert in another transaction conflicts with it.
     ///
     /// # Cancel safety
-    /// The source can be updated, and some of the copies. [`sweep`](Self::sweep) for the source updates the rest. A
+    /// The source can be updated, and some of the copies. [`refresh_copies`](Self::refresh_copies) updates the rest. A
     /// [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
@@ -181,8 +181,7 @@ impl<D, S> ReferenceRepository<D, S> {
     /// ```
     ///
     /// It increments the version of the source, above that of its copies, so that an insert which has read the source before
-    /// its change updates its own copy. That makes it safe for concurrent writers, where a [`sweep`](Self::sweep) is not: to a
-    /// sweep, a source with the same version was not changed. A replacement of a source should keep its version: an insert
+    /// its change updates its own copy. That makes it safe for concurrent writers. A replacement of a source should keep its version: an insert
     /// that runs at the same moment as one without it can keep an outdated copy.
     ///
     /// A copy that is marked as `deleted` keeps the mark also if its source was inserted again: [`repair`](Self::repair)
@@ -199,8 +198,7 @@ impl<D, S> ReferenceRepository<D, S> {
     /// As of [`update_source`](Self::update_source). In the transaction that changes the source, a crash leaves both undone.
     ///
     /// # Cancel safety
-    /// The version can be incremented, and some of the copies updated. Call it again, or [`sweep`](Self::sweep) for the
-    /// source. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// The version can be incremented, and some of the copies updated. Call it again. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
     /// With nothing changed: [`NotFound`], [`InvalidArgument`] for an invalid id, [`Corrupt`] when the version of the source is

@@ -1,7 +1,6 @@
 //! The pipelines of the migration from references.
 
 mod chunk;
-mod form;
 mod key;
 
 use mongo_patterns_core::migration::{both, record_filter};
@@ -15,17 +14,16 @@ use super::expression::{
 use super::new_copy::new_copy;
 use crate::form::copy;
 use crate::prelude::*;
-use crate::settings::bare::{BareField, ReferenceForm, recorded};
+use crate::settings::bare::{BareField, recorded};
 
 /// The reasons why documents cannot be migrated, in the order in which they are checked.
-pub(crate) const REASONS: [&str; 12] = [
+pub(crate) const REASONS: [&str; 11] = [
     "no_array",
     "not_an_id",
     "twice",
     "other_value",
     "other_reference",
     "reserved_field",
-    "other_collection",
     "db_ref",
     "without_id",
     "source_missing",
@@ -40,38 +38,27 @@ const MAX_BYTES: i64 = 16 * 1024 * 1024;
 pub(crate) struct FromReferences<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) fields: &'a [BareField<'a>],
-    /// The names of the collections, and of their database.
+    /// The names of the collections.
     pub(crate) documents: &'a str,
     pub(crate) sources: &'a str,
-    pub(crate) database: String,
     /// The documents to migrate.
     pub(crate) filter: &'a Document,
     /// The collection that lists invalid documents, which are skipped then.
     pub(crate) skipped: Option<&'a str>,
 }
 
-/// Returns the name of a field of the examined documents: `f` for the reference field, `b` for that of the ids, `F` and `B`
-/// for them with references of another form [converted](form), `g` for the one of the two that is migrated, and `n` for the
-/// new references.
-fn named(name: char, at: usize) -> String {
-    format!("{name}{at}")
+/// Returns the name of a field of the examined documents: `f` for the reference field, `b` for that of the ids, `g` for the one
+/// of the two that is migrated, and `n` for the new references.
+fn named(name: char, number: usize) -> String {
+    format!("{name}{number}")
 }
 
 /// Returns the path of such a field.
-fn path(name: char, at: usize) -> String {
-    format!("${name}{at}")
+fn path(name: char, number: usize) -> String {
+    format!("${name}{number}")
 }
 
 impl FromReferences<'_> {
-    /// Returns the path of the value of a field with converted references: `f` for the reference field, `b` for that of the
-    /// ids.
-    fn converted_path(&self, name: char, at: usize) -> String {
-        match self.fields[at].form {
-            Some(_) => path(name.to_ascii_uppercase(), at),
-            None => path(name, at),
-        }
-    }
-
     fn numbered(&self) -> impl Iterator<Item = (usize, &BareField<'_>)> {
         self.fields.iter().enumerate()
     }
@@ -108,25 +95,18 @@ impl FromReferences<'_> {
     /// Examines documents: the field `r` has the problem of one that cannot be migrated, or is null.
     pub(crate) fn examined(&self, filter: Document) -> Vec<Document> {
         let mut read = doc! { "_id": 1, "size": { "$bsonSize": "$$ROOT" } };
-        let (mut converted, mut given) = (Document::new(), Document::new());
-        for (at, one) in self.numbered() {
-            let mut read_field = |name: char, of: &FieldName| {
-                read.insert(named(name, at), format!("${of}"));
-                if let Some(form) = &one.form {
-                    let value = self.converted(one.field, form, &path(name, at));
-                    converted.insert(named(name.to_ascii_uppercase(), at), value);
-                }
-                self.converted_path(name, at)
-            };
-            let of_field = read_field('f', &one.field.name);
-            let of_given = match one.is_in_place() {
-                true => of_field.into(),
+        let mut migrated = Document::new();
+        for (number, one) in self.numbered() {
+            read.insert(named('f', number), format!("${}", one.field.name));
+            let in_field = path('f', number);
+            let value: Bson = match one.is_in_place() {
+                true => in_field.into(),
                 false => {
-                    let of_bare = read_field('b', &one.bare);
-                    doc! { "$cond": [is_present(&of_field), &of_field, of_bare] }.into()
+                    read.insert(named('b', number), format!("${}", one.bare));
+                    doc! { "$cond": [is_present(&in_field), &in_field, path('b', number)] }.into()
                 }
             };
-            given.insert::<_, Bson>(named('g', at), of_given);
+            migrated.insert(named('g', number), value);
         }
         let own = self.fields.iter().map(|one| one.field);
         let [lookup, source_ids] = lookup_sources(
@@ -136,26 +116,23 @@ impl FromReferences<'_> {
             self.order(),
         );
         let valid = doc! { "$eq": ["$r", null] };
-        let new = self.numbered().map(|(at, one)| {
-            let new = doc! { "$cond": [&valid, self.new_references(at, one.field), "$$REMOVE"] };
-            (named('n', at), new.into())
+        let new = self.numbered().map(|(number, one)| {
+            let new = doc! { "$cond": [&valid, self.new_references(number, one.field), "$$REMOVE"] };
+            (named('n', number), new.into())
         });
         let first_too_large = doc! { "reason": "too_large", "field": self.name_of(0).as_str() };
         let too_large = doc! { "$and": [&valid, { "$gt": [self.new_size(), MAX_BYTES] }] };
-        let mut stages = vec![doc! { "$match": filter }, doc! { "$project": read }];
-        if !converted.is_empty() {
-            stages.push(doc! { "$addFields": converted });
-        }
-        stages.extend([
-            doc! { "$addFields": given },
+        vec![
+            doc! { "$match": filter },
+            doc! { "$project": read },
+            doc! { "$addFields": migrated },
             doc! { "$addFields": { "ids": self.open_ids() } },
             lookup,
             source_ids,
             doc! { "$addFields": { "r": first_problem(self.problems()) } },
             doc! { "$addFields": Document::from_iter(new) },
             doc! { "$addFields": { "r": { "$cond": [too_large, first_too_large, "$r"] } } },
-        ]);
-        stages
+        ]
     }
 
     /// Returns the order of the sources of a document.
@@ -168,22 +145,17 @@ impl FromReferences<'_> {
 
     /// Returns the ids whose sources are read.
     fn open_ids(&self) -> Document {
-        let ids = self.numbered().map(|(at, one)| self.ids_to_migrate(at, one));
+        let ids = self.numbered().map(|(number, one)| self.ids_to_migrate(number, one));
         concatenated(ids.map(|ids| filtered(ids, self.is_name(ELEMENT))))
     }
 
     /// Returns the ids of the references in a field that are migrated.
-    fn ids_to_migrate(&self, at: usize, one: &BareField<'_>) -> Document {
-        let open = mapped(self.open_values(at, one.field), self.name_in(ELEMENT));
-        match &one.form {
-            // A converted snapshot has its copy already.
-            Some(form) if one.field.is_snapshot => concatenated([open, self.converted_ids(at, one, form)]),
-            _ => open,
-        }
+    fn ids_to_migrate(&self, number: usize, one: &BareField<'_>) -> Document {
+        mapped(self.open_values(number, one.field), self.name_in(ELEMENT))
     }
 
     /// Returns the new value of a reference field. It is missing for a document without references.
-    fn new_references(&self, at: usize, field: &ReferenceField) -> Document {
+    fn new_references(&self, number: usize, field: &ReferenceField) -> Document {
         let new = new_copy(self.settings, field, ELEMENT, self.is_document(ELEMENT));
         let new = match self.settings.key {
             Some(_) if field.is_snapshot => self.with_own_copy(field, new),
@@ -191,7 +163,7 @@ impl FromReferences<'_> {
         };
         let new = with_source(self.order(), self.name_in(ELEMENT), new);
         let new = doc! { "$cond": [is_extended(self.settings, field, ELEMENT), ELEMENT, new] };
-        let given = path('g', at);
+        let given = path('g', number);
         let new = match field.is_array {
             true => mapped(&given, new),
             false => doc! { "$let": { "vars": { "element": &given }, "in": new } },
@@ -202,11 +174,11 @@ impl FromReferences<'_> {
     /// Returns the size of the migrated document.
     fn new_size(&self) -> Document {
         let (mut old, mut new) = (Document::new(), Document::new());
-        for (at, one) in self.numbered() {
-            old.insert(one.field.name.as_str(), path('f', at));
-            new.insert(one.field.name.as_str(), path('n', at));
+        for (number, one) in self.numbered() {
+            old.insert(one.field.name.as_str(), path('f', number));
+            new.insert(one.field.name.as_str(), path('n', number));
             if !one.is_in_place() {
-                old.insert(one.bare.as_str(), path('b', at));
+                old.insert(one.bare.as_str(), path('b', number));
             }
         }
         let grown = doc! { "$subtract": [{ "$bsonSize": new }, { "$bsonSize": old }] };
@@ -216,26 +188,18 @@ impl FromReferences<'_> {
     /// Returns the problems of documents, in the order in which they are checked.
     fn problems(&self) -> Vec<Problem<'_>> {
         let in_fields = |reason, condition: &dyn Fn(usize, &BareField<'_>) -> Document| {
-            let problem = |(at, one)| (reason, self.name_of(at), condition(at, one));
+            let problem = |(number, one)| (reason, self.name_of(number), condition(number, one));
             self.numbered().map(problem).collect::<Vec<_>>()
         };
         // With the ids in another field.
         let beside = |reason, condition: &dyn Fn(&ReferenceField, &str, &str) -> Document| {
             let other = self.numbered().filter(|(_, one)| !one.is_in_place());
-            let problem = |(at, one): (usize, &BareField<'_>)| {
-                let [of_field, of_bare] = ['f', 'b'].map(|name| self.converted_path(name, at));
+            let problem = |(number, one): (usize, &BareField<'_>)| {
+                let [of_field, of_bare] = ['f', 'b'].map(|name| path(name, number));
                 let condition = condition(one.field, &of_field, &of_bare);
-                (reason, self.name_of(at), condition)
+                (reason, self.name_of(number), condition)
             };
             other.map(problem).collect::<Vec<_>>()
-        };
-        // With references of another form.
-        let of_form = |reason, condition: &dyn Fn(usize, &BareField<'_>, &ReferenceForm) -> Document| {
-            let of_form = self.numbered().filter_map(|(at, one)| {
-                let condition = condition(at, one, one.form.as_ref()?);
-                Some((reason, self.name_of(at), condition))
-            });
-            of_form.collect::<Vec<_>>()
         };
         let version = format!("$$source.{}", self.settings.version);
         let is_invalid = with_source(
@@ -244,19 +208,19 @@ impl FromReferences<'_> {
             doc! { "$cond": [is_missing(&version), false, not(is_version(&version))] },
         );
         [
-            in_fields("no_array", &|at, one| is_no_array(one.field, &path('g', at))),
+            in_fields("no_array", &|number, one| is_no_array(one.field, &path('g', number))),
             beside("no_array", &|field, _, bare| is_no_array(field, bare)),
-            in_fields("not_an_id", &|at, one| {
+            in_fields("not_an_id", &|number, one| {
                 let ids = match self.settings.key {
-                    None => ids(one.field, &path('g', at)),
-                    Some(_) => self.ids_to_migrate(at, one),
+                    None => ids(one.field, &path('g', number)),
+                    Some(_) => self.ids_to_migrate(number, one),
                 };
                 any(ids, not(is_id(ELEMENT)))
             }),
-            in_fields("twice", &|at, one| {
+            in_fields("twice", &|number, one| {
                 let ids = match self.settings.key {
-                    None => ids(one.field, &path('g', at)),
-                    Some(_) => self.ids_by_key(one.field, &path('g', at)),
+                    None => ids(one.field, &path('g', number)),
+                    Some(_) => self.ids_by_key(one.field, &path('g', number)),
                 };
                 doc! { "$ne": [{ "$size": { "$setUnion": [&ids, []] } }, { "$size": ids }] }
             }),
@@ -272,48 +236,46 @@ impl FromReferences<'_> {
                 }
                 doc! { "$and": conditions }
             }),
-            of_form("reserved_field", &|at, one, form| {
-                any(self.open_values(at, one.field), self.has_reserved_field(form, ELEMENT))
-            }),
             match self.settings.key {
                 None => Vec::new(),
-                Some(_) => in_fields("reserved_field", &|at, one| {
-                    any(self.open_values(at, one.field), self.has_written_beside_key(ELEMENT))
+                Some(_) => in_fields("reserved_field", &|number, one| {
+                    any(
+                        self.open_values(number, one.field),
+                        self.has_written_beside_key(ELEMENT),
+                    )
                 }),
             },
-            of_form("other_collection", &|at, one, form| {
-                let is_other = doc! { "$and": [is_db_ref(ELEMENT), not(self.is_of_sources(form, ELEMENT))] };
-                any(self.other_documents(at, one.field), is_other)
+            in_fields("db_ref", &|number, one| {
+                any(self.other_documents(number, one.field), is_db_ref(ELEMENT))
             }),
-            in_fields("db_ref", &|at, one| {
-                any(self.other_documents(at, one.field), is_db_ref(ELEMENT))
+            in_fields("without_id", &|number, one| {
+                doc! { "$ne": [self.other_documents(number, one.field), []] }
             }),
-            in_fields("without_id", &|at, one| {
-                doc! { "$ne": [self.other_documents(at, one.field), []] }
+            in_fields("source_missing", &|number, one| {
+                any_unknown(self.ids_to_migrate(number, one))
             }),
-            in_fields("source_missing", &|at, one| any_unknown(self.ids_to_migrate(at, one))),
-            in_fields("source_version", &|at, one| {
-                any(self.open_values(at, one.field), is_invalid.clone())
+            in_fields("source_version", &|number, one| {
+                any(self.open_values(number, one.field), is_invalid.clone())
             }),
         ]
         .concat()
     }
 
-    fn name_of(&self, at: usize) -> &FieldName {
-        &self.fields[at].field.name
+    fn name_of(&self, number: usize) -> &FieldName {
+        &self.fields[number].field.name
     }
 
     /// Returns the values in a field that are not extended references.
-    fn open_values(&self, at: usize, field: &ReferenceField) -> Document {
+    fn open_values(&self, number: usize, field: &ReferenceField) -> Document {
         filtered(
-            values(field, &path('g', at)),
+            values(field, &path('g', number)),
             not(is_extended(self.settings, field, ELEMENT)),
         )
     }
 
     /// Returns the documents without an `_id` in a field that are the `_id` of no source.
-    fn other_documents(&self, at: usize, field: &ReferenceField) -> Document {
-        let documents = filtered(values(field, &path('g', at)), self.is_without_name(ELEMENT));
+    fn other_documents(&self, number: usize, field: &ReferenceField) -> Document {
+        let documents = filtered(values(field, &path('g', number)), self.is_without_name(ELEMENT));
         doc! { "$setDifference": [documents, "$sid"] }
     }
 
@@ -336,7 +298,7 @@ impl FromReferences<'_> {
 
     /// The settings that all calls of one migration share.
     pub(crate) fn record_settings(&self) -> Document {
-        let mut settings = recorded(self.settings, self.fields, [self.documents, self.sources], "copies");
+        let mut settings = recorded(self.settings, self.fields, [self.documents, self.sources]);
         record_filter(&mut settings, self.filter);
         if let Some(list) = self.skipped {
             settings.insert("skipInvalid", list);
@@ -374,7 +336,6 @@ pub(crate) mod tests {
             fields: &fields,
             documents: "orders",
             sources: "customers",
-            database: "shop".to_owned(),
             filter: &doc! { "shop": 1 },
             skipped: None,
         });

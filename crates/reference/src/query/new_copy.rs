@@ -79,7 +79,7 @@ fn own_fields(own: &str, copy: &str, reserved: &[&str], targets: &[&[String]]) -
 }
 
 /// Returns the documents in a copy that have copied fields, with the targets in each of them.
-pub(crate) fn inner<'t>(targets: &[&'t [String]]) -> Vec<(&'t str, Vec<&'t [String]>)> {
+fn inner<'t>(targets: &[&'t [String]]) -> Vec<(&'t str, Vec<&'t [String]>)> {
     let mut inner: Vec<(&str, Vec<&[String]>)> = Vec::new();
     for target in targets.iter().filter(|target| target.len() > 1) {
         match inner.iter_mut().find(|(head, _)| *head == target[0]) {

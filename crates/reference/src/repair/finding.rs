@@ -17,7 +17,7 @@ mongo_patterns_core::problems! {
             version: u64,
             /// The version of the source.
             source_version: u64,
-        } = "the copy has the version {version}, and its source the version {source_version}: call sweep() or repair()",
+        } = "the copy has the version {version}, and its source the version {source_version}: call repair()",
         /// The copy has the version of its source, and other values, or is marked as deleted: another program changed one of
         /// the two.
         Differs = "the copy differs from the source of the same version: repair() copies the source again",
@@ -36,10 +36,10 @@ mongo_patterns_core::problems! {
         VersionMissing = "the copy has no valid version: call repair()",
         /// The field has a DBRef instead of a reference.
         DbRef =
-            "the reference is a DBRef: convert it by migrate_from_references() with from_form(..)",
+            "the reference is a DBRef: convert it by an update with a pipeline, then call migrate_from_references()",
         /// The field has a document without an `_id`, such as one with the id in another field.
         WithoutId =
-            "the reference is a document without an `_id`, such as one with the id in another field: convert it by migrate_from_references() with from_form(..)",
+            "the reference is a document without an `_id`, such as one with the id in another field: rename this field to `_id`, then call migrate_from_references()",
         /// The field has another value than a reference, such as an id alone.
         NotAReference =
             "the value is not a document with the `_id` of a source: migrate ids with migrate_from_references(), set a reference, or remove the field",
@@ -71,7 +71,7 @@ mongo_patterns_core::problems! {
             "it is unknown whether the source was deleted on purpose: insert it again, or set on_missing(..)",
         /// The reference is a DBRef, or another document without an `_id`.
         WithoutId =
-            "a repair does not change the form of a reference: convert it by migrate_from_references() with from_form(..)",
+            "a repair does not change the form of a reference: convert it by an update with a pipeline, then call migrate_from_references()",
         /// The value is not a reference.
         NotAReference =
             "it is unknown to which source the value refers: migrate ids with migrate_from_references(), set a reference, or remove the field",

@@ -124,10 +124,10 @@ pub(crate) fn stored(error: Error) -> Error {
             "the document is written, but other clients delete one of its sources again and again, so the reference may have no source: call repair()"
         }
         ErrorKind::Unauthorized => {
-            "the document is written, but the user lacks a privilege to read its sources again or to update their copies, which may be outdated: grant the role `readWrite`, then call sweep() for the sources"
+            "the document is written, but the user lacks a privilege to read its sources again or to update their copies, which may be outdated: grant the role `readWrite`, then call refresh_copies() for the sources"
         }
         _ => {
-            "the document is written, but it is unknown whether the copies of its sources are current, because a command failed: see as_driver_error() for the reason, then call sweep() for the sources, or repair()"
+            "the document is written, but it is unknown whether the copies of its sources are current, because a command failed: see as_driver_error() for the reason, then call repair()"
         }
     };
     error.with_stored(1).with_text(text)

@@ -11,7 +11,7 @@ use crate::results::{SourceUpdated, no_source};
 use crate::write::is_in_transaction;
 use crate::write::sweep::sweep;
 
-const INVALID_VERSION: &str = "the source is updated, but its version is not an integer from 0, and no copy was written: see document_id(), correct the version, then call sweep() for the source";
+const INVALID_VERSION: &str = "the source is updated, but its version is not an integer from 0, and no copy was written: see document_id(), correct the version, then call refresh_copies()";
 
 const NO_INTEGER: &str =
     "the version of the source is not an integer from 0, nothing was changed: see document_id(), and correct it";
@@ -101,22 +101,22 @@ fn refused(error: CommandError) -> Error {
 fn updated(error: Error) -> Error {
     let text = match error.kind() {
         ErrorKind::IndexMissing => {
-            "the source is updated, but an index is missing and copies of it are outdated: call ensure_indexes(), then sweep() for the source"
+            "the source is updated, but an index is missing and copies of it are outdated: call ensure_indexes(), then refresh_copies()"
         }
         ErrorKind::Unauthorized => {
-            "the source is updated, but the user lacks a privilege to update its copies: grant the role `readWrite`, then call sweep() for the source"
+            "the source is updated, but the user lacks a privilege to update its copies: grant the role `readWrite`, then call refresh_copies()"
         }
         ErrorKind::DuplicateKey => {
-            "the source is updated, but a unique index of the application refused a new copy, and further copies may be outdated: use other values or drop the index, then call sweep() for the source"
+            "the source is updated, but a unique index of the application refused a new copy, and further copies may be outdated: use other values or drop the index, then call refresh_copies()"
         }
         ErrorKind::ValidationFailed => {
-            "the source is updated, but the validator of a collection refused a new copy, and further copies may be outdated: use other values or change the validator, then call sweep() for the source"
+            "the source is updated, but the validator of a collection refused a new copy, and further copies may be outdated: use other values or change the validator, then call refresh_copies()"
         }
         ErrorKind::TooLarge => {
-            "the source is updated, but with the new copy a document would exceed MongoDB's limit of 16 MiB, and further copies may be outdated: make the document or the copied fields smaller, then call sweep() for the source"
+            "the source is updated, but with the new copy a document would exceed MongoDB's limit of 16 MiB, and further copies may be outdated: make the document or the copied fields smaller, then call refresh_copies()"
         }
         _ => {
-            "the source is updated, but copies of it may be outdated, because a command failed: see as_driver_error() for the reason, then call sweep() for the source"
+            "the source is updated, but copies of it may be outdated, because a command failed: see as_driver_error() for the reason, then call refresh_copies()"
         }
     };
     error.with_stored(1).with_text(text)

@@ -7,9 +7,8 @@ use mongo_patterns_core::stored::id_of;
 use crate::form::id::distinct;
 use crate::form::source::{Source, stored_version};
 use crate::query::{CopyUpdate, scan};
-use crate::read::{find_source, find_sources};
+use crate::read::find_sources;
 use crate::repository::prelude::*;
-use crate::results::Swept;
 use crate::write::is_in_transaction;
 
 /// Updates the outdated copies of a source. Returns the number of changed documents, for each reference.
@@ -81,35 +80,10 @@ pub(crate) async fn update_copies(
     }
 }
 
-/// Checks the settings and the indexes before a sweep. With other copied fields, copies would get the new version and keep
-/// old values.
-async fn check(shared: &Shared) -> Result<()> {
-    shared.ensure().require(&mut Conn::new()).await?;
-    shared.check_indexes().await
-}
-
-/// Updates the outdated copies of one source.
-pub(crate) async fn one(shared: &Shared, source: &Bson) -> Result<Swept> {
-    check(shared).await?;
-    let Some(source) = find_source(shared, source, &mut Conn::new()).await? else {
-        return Ok(Swept::default());
-    };
-    let copies = sweep(shared, &source, &mut Conn::new()).await?;
-    let sources = u64::from(copies > 0);
-    Ok(Swept { sources, copies })
-}
-
 /// Updates the outdated copies of all sources: reads the lowest version of the copies of each source, and compares it with
 /// that of the source.
-pub(crate) async fn all(shared: &Shared, mut reporter: Reporter<'_>) -> Result<Swept> {
-    check(shared).await?;
+pub(crate) async fn sweep_all(shared: &Shared) -> Result<()> {
     let settings = &shared.settings;
-    if reporter.is_asked() {
-        let sources = send::estimated_count(&shared.sources).await?;
-        let references = settings.followed().count() as u64;
-        reporter.begin(sources * references);
-    }
-    let mut swept = Swept::default();
     for field in settings.followed() {
         let (versions, options) = (
             scan::lowest_versions(settings, field),
@@ -134,12 +108,10 @@ pub(crate) async fn all(shared: &Shared, mut reporter: Reporter<'_>) -> Result<S
                 let lowest = row.get("v").ok().flatten().and_then(stored_version);
                 let is_outdated = |source: &&Source| lowest.is_none_or(|lowest| lowest < source.version);
                 if let Some(source) = sources.get(id).filter(is_outdated) {
-                    swept.copies += sweep(shared, source, &mut Conn::new()).await?;
-                    swept.sources += 1;
+                    sweep(shared, source, &mut Conn::new()).await?;
                 }
             }
-            reporter.advance(batch.len() as u64);
         }
     }
-    Ok(swept)
+    Ok(())
 }

@@ -8,6 +8,7 @@
 
 use super::*;
 use crate::query::expression::{is_without_id, type_in};
+use crate::settings::DELETED;
 
 impl FromReferences<'_> {
     /// Returns whether a value is a document that names a source.
@@ -57,6 +58,11 @@ impl FromReferences<'_> {
     pub(super) fn has_written_beside_key(&self, value: &str) -> Document {
         let has_written = any_of([not(is_missing(format!("{value}._id"))), self.has_written(value)]);
         doc! { "$and": [type_in(value, &["object"]), has_written] }
+    }
+
+    /// Returns whether a document has a version, or the field of a deleted source.
+    fn has_written(&self, value: &str) -> Document {
+        any_of([self.settings.version.as_str(), DELETED].map(|name| is_present(format!("{value}.{name}"))))
     }
 
     /// Returns a snapshot with the values that it has already, if there are any beside the key. Otherwise a new copy.
