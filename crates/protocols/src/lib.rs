@@ -16,7 +16,8 @@
 //! | [`outlier`] | `push`, `push_many`, `push_unique`, `remove`, `update_element`, `rebalance`, `delete` |
 //! | [`subset`] | `insert`, `update`, `delete`, `rebuild`, `delete_parent`, `rebuild_all` of the subset pattern |
 //! | [`history`] | `insert`, `update`, `delete`, `replace`, `upsert`, `restore`, `prune` of the history pattern |
-//! | [`mod@reference`] | `insert`, `set_reference`, `update_source`, `delete_source`, `sweep` of the reference pattern |
+//! | [`intervals`] | `insert`, `update`, `replace`, `end` of the intervals pattern, with clocks that differ |
+//! | [`mod@reference`] | `insert`, `set_reference`, `update_source`, `delete_source` of the reference pattern, and the sweep of a repair |
 //! | [`reference_follow`] | `follow` of the reference pattern, beside programs that write without a repository |
 //! | [`steps`] | `run` of migrations that run once, with its lease |
 //! | [`versions`] | `update` and `migrate` of documents of several versions, beside an older release |
@@ -42,6 +43,7 @@ pub mod archive;
 pub mod bucket;
 pub mod check;
 pub mod history;
+pub mod intervals;
 pub mod migration;
 pub mod outlier;
 pub mod reference;

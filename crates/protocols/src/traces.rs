@@ -13,7 +13,7 @@ use crate::world::{Protocol, Ran, Step, World};
 const TRACES: &str = include_str!("../../../tests/faults/table/traces.txt");
 
 /// The calls of each model.
-pub const CALLS: [(&str, &[&str]); 12] = [
+pub const CALLS: [(&str, &[&str]); 13] = [
     (
         "bucket",
         &[
@@ -60,13 +60,21 @@ pub const CALLS: [(&str, &[&str]); 12] = [
         ],
     ),
     (
+        "intervals",
+        &[
+            "IntervalRepository::insert",
+            "IntervalRepository::update",
+            "IntervalRepository::replace",
+            "IntervalRepository::end",
+        ],
+    ),
+    (
         "reference",
         &[
             "ReferenceRepository::insert",
             "ReferenceRepository::set_reference",
             "ReferenceRepository::update_source",
             "ReferenceRepository::delete_source",
-            "ReferenceRepository::sweep",
         ],
     ),
     ("reference_follow", &["ReferenceRepository::follow"]),
