@@ -3,7 +3,7 @@
 //! Mirrors `write` and `query` of `crates/intervals/src`: what each command matches and changes, and what a transaction
 //! writes.
 //!
-//! The model has one id. The server's clock advances with every second step. Each client has a clock of its own, which is
+//! The model has one id. The server's clock advances with each write. Each client has a clock of its own, which is
 //! ahead or behind, and takes its time before it sends a command. Left out: sessions, lanes, and damage by other programs.
 
 mod documents;

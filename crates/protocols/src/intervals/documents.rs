@@ -53,8 +53,8 @@ impl Interval {
 pub struct Documents {
     /// The documents.
     pub intervals: Vec<Interval>,
-    /// The number of steps, by which time passes.
-    steps: u8,
+    /// The clock of the server.
+    pub(super) now: u8,
     pub(crate) transactions: Transactions,
 }
 
@@ -74,7 +74,7 @@ impl Documents {
     pub fn valid() -> Self {
         Self {
             intervals: vec![Interval::valid(1, NO_CLIENT)],
-            steps: 8,
+            now: 4,
             ..Self::default()
         }
     }
@@ -95,16 +95,6 @@ impl Documents {
         documents
     }
 
-    /// Returns the time of the server.
-    pub(super) fn now(&self) -> u8 {
-        self.steps / 2
-    }
-
-    /// Advances the clock by a step.
-    pub(super) fn tick(&mut self) {
-        self.steps += 1;
-    }
-
     pub(super) fn find_valid(&self) -> Option<Interval> {
         self.intervals.iter().find(|one| one.is_valid()).copied()
     }
@@ -117,6 +107,7 @@ impl Documents {
     pub(super) fn close(&mut self, is_one: impl Fn(&Interval) -> bool, to: u8, was_ended: bool) -> bool {
         let closed = self.intervals.iter_mut().find(|one| is_one(one));
         let is_closed = closed.is_some();
+        self.now += u8::from(is_closed);
         if let Some(closed) = closed {
             (closed.to, closed.was_ended) = (to, was_ended);
         }
@@ -124,6 +115,7 @@ impl Documents {
     }
 
     pub(super) fn insert(&mut self, interval: Interval) {
+        self.now += 1;
         self.intervals.push(interval);
         self.intervals.sort_by_key(|one| one.from);
     }

@@ -93,7 +93,7 @@ fn the_code_sends_the_commands_of_the_model() {
         let operation = format!("intervals::Shop IntervalRepository::{call}");
         code.sends(&operation, &sent(documents, change, ahead));
     }
-    let calls = [(Update(Some(1)), -3), (End, 0), (Insert, 0)];
+    let calls = [(Update(Some(1)), -3), (End, 0), (End, 0)];
     let starts = vec![(Documents::valid(), clients(Form::Ours, &calls))];
     // What an end that finds nothing reads.
     code.has_no_trace_of(&all(Intervals { starts }), ["read prices"]);

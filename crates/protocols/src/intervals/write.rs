@@ -147,11 +147,10 @@ impl Write {
             return Ran::Waits;
         }
         self.next = match self.next {
-            Next::TakeTime => self.begin(documents.now().saturating_add_signed(self.ahead)),
+            Next::TakeTime => self.begin(documents.now.saturating_add_signed(self.ahead)),
             Next::End | Next::ReadNone | Next::Close(_) | Next::InsertValid(_) => self.alone(documents),
             _ => self.in_transaction(documents, me),
         };
-        documents.tick();
         Ran::Done
     }
 
@@ -165,7 +164,7 @@ impl Write {
     }
 
     fn alone(&self, documents: &mut Documents) -> Next {
-        let now = documents.now();
+        let now = documents.now;
         match self.next {
             Next::End => {
                 documents.transactions.wrote(VALID);
@@ -189,7 +188,7 @@ impl Write {
     }
 
     fn in_transaction(&mut self, documents: &mut Documents, me: usize) -> Next {
-        let now = documents.now();
+        let now = documents.now;
         match self.next {
             Next::Begin(time) => {
                 documents.transactions.begin(me);
