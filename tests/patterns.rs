@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, missing_docs, unreachable_pub)]
 
 mod archive;
+mod archive_files;
 mod bucket;
 mod counters;
 mod embedded;

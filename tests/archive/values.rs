@@ -11,7 +11,7 @@ use support::archive::sales::*;
 use support::common::assert_names;
 
 /// Values that are equal to the server, or that have a meaning in a query or an update.
-pub(super) fn values() -> Vec<Bson> {
+pub(crate) fn values() -> Vec<Bson> {
     vec![
         1.into(),
         1_i64.into(),
@@ -31,7 +31,7 @@ pub(super) fn values() -> Vec<Bson> {
 }
 
 /// Ids of every type that an `_id` can have.
-pub(super) fn ids() -> Vec<Bson> {
+pub(crate) fn ids() -> Vec<Bson> {
     vec![
         Bson::Double(f64::NAN),
         "$where".into(),

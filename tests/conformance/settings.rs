@@ -1,9 +1,11 @@
 //! Settings that the builders of all patterns refuse, before they send anything. Those of one pattern are in its folder.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use mongo_patterns::archive::files::{Directory, FileArchive, FileArchiveBuilder};
 use mongo_patterns::archive::{Archive, ArchiveBuilder, Trash, TrashBuilder};
+use mongo_patterns::archive_files::object_store::memory::InMemory;
+use mongo_patterns::archive_files::{FileArchive, FileArchiveBuilder};
 use mongo_patterns::bucket::{BucketRepository, BucketRepositoryBuilder, Window};
 use mongo_patterns::embedded::{EmbeddedRepository, EmbeddedRepositoryBuilder};
 use mongo_patterns::history::{HistoryRepository, HistoryRepositoryBuilder};
@@ -100,7 +102,7 @@ settings! { "archive", ArchiveBuilder<Document>, |[sales, archived]| {
 }, 2: age_field id_field }
 
 settings! { "file archive", FileArchiveBuilder<Document>, |[sales]| {
-    FileArchive::builder(sales, Directory::new("nowhere")).age_field("date").older_than(Duration::from_secs(60))
+    FileArchive::builder(sales, Arc::new(InMemory::new()), "").age_field("date").older_than(Duration::from_secs(60))
 }, 1: age_field }
 
 settings! { "trash", TrashBuilder<Document>, |[users, deleted]| Trash::builder(users, deleted), 2: }

@@ -1,10 +1,12 @@
 //! A standalone server has no transactions: the patterns of two collections refuse it, and those of one collection work.
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use futures::TryStreamExt;
-use mongo_patterns::archive::files::{Directory, FileArchive};
 use mongo_patterns::archive::{Archive, Trash};
+use mongo_patterns::archive_files::FileArchive;
+use mongo_patterns::archive_files::object_store::memory::InMemory;
 use mongo_patterns::outlier::{OutlierRepository, Pushed};
 use mongo_patterns::reference::OnReferences;
 use mongo_patterns::schema::SchemaRepository;
@@ -310,7 +312,7 @@ async fn archives_and_trash_are_refused() {
     unsupported(archive.ensure_indexes().await);
     unsupported(archive.run().await);
     unsupported(archive.restore(1).await);
-    let files = FileArchive::<Document>::builder(sales.clone(), Directory::new("nowhere")).age_field("date");
+    let files = FileArchive::<Document>::builder(sales.clone(), Arc::new(InMemory::new()), "").age_field("date");
     let files = files.older_than(age).build().unwrap();
     unsupported(files.ensure_indexes().await);
     unsupported(files.run().await);

@@ -9,6 +9,7 @@ pub mod embedded;
 pub mod explain;
 pub mod followers;
 pub mod history;
+pub mod hooked_store;
 pub mod intervals;
 pub mod lanes;
 pub mod metrics;

@@ -13,7 +13,7 @@ use crate::process::{PATTERNS, cargo, output, readme_command, run as run_process
 use crate::{book, deny, examples, llvm, long, modules, msrv, package, promises, size, timed, tutorial, words};
 
 /// The features of the facade, beside the patterns.
-const FEATURES: [&str; 3] = ["derive", "files", "metrics"];
+const FEATURES: [&str; 2] = ["derive", "metrics"];
 /// What the benchmarks write beside their diagrams.
 const BENCHMARKS: [&str; 14] = [
     "README.md",

@@ -17,6 +17,7 @@ pub(crate) const PATTERNS: [&str; 10] = [
     "reference",
     "schema",
     "archive",
+    "archive-files",
     "counters",
 ];
 

@@ -15,16 +15,7 @@ pub use mongo_patterns_core::action::{Read, Write};
 pub use mongo_patterns_core::verify::Verify;
 pub use restore::RestoreMany;
 pub use run::Run;
-#[cfg(feature = "files")]
-pub(crate) use run::{begin, older_than};
 pub use trash::{Delete, EmptyBefore, List};
 
-/// The names that most actions use.
-mod prelude {
-    #[allow(unused_imports)] // the links of the documentation use them
-    pub(crate) use mongo_patterns_core::{ErrorKind::*, Repository};
-
-    pub(crate) use crate::archive::{Archive, Shared};
-    pub(crate) use crate::prelude::*;
-    pub(crate) use crate::query;
-}
+const NOT_DECODED: &str =
+    "a stored document cannot be read as the type of the documents: change the type, or correct the document";

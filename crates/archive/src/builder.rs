@@ -1,23 +1,29 @@
 //! The construction of an archive.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
-use mongo_patterns_core::RetryPolicy;
-use mongo_patterns_core::settings::{check_acknowledged, configuration, required};
+#[allow(unused_imports)] // the documentation links to it
+use mongo_patterns_core::ErrorKind;
+use mongo_patterns_core::age::AgeLimit;
+use mongo_patterns_core::lanes::Lanes;
+use mongo_patterns_core::settings::{check_acknowledged, configuration};
+use mongo_patterns_core::{FieldName, Result};
+use mongodb::Collection;
+use mongodb::bson::{Document, RawDocumentBuf};
 
-use crate::archive::Archive;
-use crate::prelude::*;
-use crate::wholes::{Related, Wholes};
+use crate::related::{Related, RelatedCollection};
+use crate::repository::{Archive, Shared};
 
 mongo_patterns_core::builder! {
     /// Builds an [`Archive`].
-    pub struct ArchiveBuilder<D> over current: Raw, archived: Raw {
+    pub struct ArchiveBuilder<D> over current: Collection<RawDocumentBuf>, archived: Collection<RawDocumentBuf> {
         age: Option<String>,
         older_than: Option<Duration>,
         keep: Option<Document>,
         newest_by: Option<String>,
         id: Option<String>,
-        related: Vec<(Raw, Raw, String)>,
+        related: Vec<(Collection<RawDocumentBuf>, Collection<RawDocumentBuf>, String)>,
     }
     with retry, max_time;
 
@@ -112,71 +118,56 @@ impl<D> ArchiveBuilder<D> {
     /// fields or no plain name, the filter of documents to keep is empty, so that nothing would be archived, two collections
     /// are the same, or one of them has the write concern `w: 0`, which confirms no write.
     pub fn build(self) -> Result<Archive<D>> {
-        let mut settings = checked(self.age, self.older_than, self.keep, self.retry, self.max_time)?;
-        settings.newest_by = self.newest_by.map(FieldName::new).transpose()?;
+        let limit = AgeLimit::new(self.age, self.older_than, self.keep)?;
+        let newest_by = self.newest_by.map(FieldName::new).transpose()?;
         let id = FieldName::of_element(self.id.unwrap_or("_id".to_owned()))?;
-        if settings.age == id || settings.newest_by.as_ref() == Some(&settings.age) {
+        if limit.field == id || newest_by.as_ref() == Some(&limit.field) {
             return Err(configuration(
                 "the age field is the id field too, or that of keep_newest_by(..): use another one",
             ));
         }
-        let mut pairs = vec![(&self.current, &self.archived)];
-        pairs.extend(self.related.iter().map(|(current, archived, _)| (current, archived)));
-        for (number, (current, archived)) in pairs.iter().enumerate() {
-            check_collections(current, archived)?;
-            let is_same = |(other, of_archive): &(&Raw, &Raw)| {
-                [other, of_archive]
-                    .iter()
-                    .any(|one| [current, archived].iter().any(|new| one.namespace() == new.namespace()))
-            };
-            if pairs[..number].iter().any(is_same) {
-                return Err(configuration(
-                    "two of the related collections are the same: use another one",
-                ));
-            }
-        }
         let related = self.related.into_iter().map(|(current, archived, field)| {
             let field = FieldName::new(field)?;
-            Ok(Related {
+            Ok(RelatedCollection {
                 current,
                 archived,
                 field,
             })
         });
-        let wholes = Wholes {
+        let related = Related {
             id,
-            related: related.collect::<Result<_>>()?,
+            collections: related.collect::<Result<_>>()?,
         };
-        Ok(Archive::new([self.current, self.archived], settings, wholes))
+        check_collections(&self.current, &self.archived)?;
+        let mut names = HashSet::from([self.current.namespace(), self.archived.namespace()]);
+        for collection in &related.collections {
+            check_collections(&collection.current, &collection.archived)?;
+            for one in [&collection.current, &collection.archived] {
+                if !names.insert(one.namespace()) {
+                    return Err(configuration(
+                        "two of the related collections are the same: use another one",
+                    ));
+                }
+            }
+        }
+        Ok(Archive::of(Shared {
+            lanes: Lanes::new(&self.current),
+            current: self.current,
+            archived: self.archived,
+            limit,
+            newest_by,
+            related,
+            retry: self.retry,
+            max_time: self.max_time,
+        }))
     }
-}
-
-/// Checks the settings.
-pub(crate) fn checked(
-    age: Option<String>,
-    older_than: Option<Duration>,
-    keep: Option<Document>,
-    retry: RetryPolicy,
-    max_time: Option<Duration>,
-) -> Result<Settings> {
-    let age = FieldName::new(required(age, "age_field")?)?;
-    if keep.as_ref().is_some_and(Document::is_empty) {
-        return Err(configuration(
-            "the filter of documents to keep is empty and matches all: leave it out",
-        ));
-    }
-    Ok(Settings {
-        age,
-        older_than: required(older_than, "older_than")?,
-        keep,
-        newest_by: None,
-        retry,
-        max_time,
-    })
 }
 
 /// Checks the collection and the second one.
-pub(crate) fn check_collections(current: &Raw, second: &Raw) -> Result<()> {
+pub(crate) fn check_collections(
+    current: &Collection<RawDocumentBuf>,
+    second: &Collection<RawDocumentBuf>,
+) -> Result<()> {
     if current.namespace() == second.namespace() {
         return Err(configuration("both collections are the same: use a second one"));
     }

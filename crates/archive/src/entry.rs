@@ -16,12 +16,12 @@
 //! A client that finds the document too large has deleted it already, and the transaction can be one of the caller, who commits
 //! it. To read the document first would take a round trip more in each deletion.
 
+use mongo_patterns_core::document_id::by_id;
 use mongo_patterns_core::size::MAX_BYTES;
-use mongo_patterns_core::stored::value;
+use mongo_patterns_core::stored::{id_of, value};
+use mongo_patterns_core::{Error, ErrorKind, Result};
 use mongodb::bson::oid::ObjectId;
-use mongodb::bson::{RawBson, cstr};
-
-use crate::prelude::*;
+use mongodb::bson::{Bson, DateTime, Document, RawBson, RawDocument, RawDocumentBuf, cstr, doc};
 
 /// The path to the `_id` of the document.
 pub(crate) const ID: &str = "document._id";

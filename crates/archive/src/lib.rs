@@ -125,15 +125,11 @@
 //!
 //! What is left is what `prune(id).before(time)` leaves. A call that restores some of them should restore all of a document.
 //!
-//! # Files
-//!
-//! The module `files`, which the feature of this name adds, archives into files of a directory or an object store.
-//!
 //! # When not to use it
 //!
 //! - Old documents are deleted, and not kept: a TTL index does it.
 //! - All documents fit into memory, or old ones are read as often as new ones: a second collection saves nothing.
-//! - The archive is to cost less per byte: a collection of the same cluster does not. Use [files](#files).
+//! - The archive is to cost less per byte: a collection of the same cluster does not. Use files: the crate `mongo-patterns-archive-files`.
 //! - A [reference](https://docs.rs/mongo-patterns-reference) follows the collection, or a subset's children are in it: for their
 //!   followers an archived document is a deleted one.
 //!
@@ -202,31 +198,23 @@
 //! The writes of a service are those of the driver: they need no version and no guard.
 
 pub mod action;
-mod archive;
 mod builder;
-mod decode;
 mod entry;
-#[cfg(feature = "files")]
-pub mod files;
 mod finding;
 mod newest;
 mod page;
-mod prelude;
 mod query;
-mod refused;
+mod related;
+mod repository;
 mod results;
-mod settings;
 mod token;
 mod transfer;
 mod trash;
-mod trash_builder;
-mod wholes;
 
-pub use archive::Archive;
 pub use builder::ArchiveBuilder;
 pub use finding::{Finding, Problem};
 pub use mongo_patterns_core::{Progress, Removed, Repository};
+pub use repository::Archive;
 pub use results::{DeletedArchived, Due, Found, FoundPage, Moved, Restored, TrashEntry, TrashPage};
 pub use token::{ArchiveToken, TrashToken};
-pub use trash::Trash;
-pub use trash_builder::TrashBuilder;
+pub use trash::{Trash, TrashBuilder};

@@ -7,12 +7,15 @@
 //! Another transaction can insert a newer one, or move this one because it has seen a newer one. In both cases there is a document
 //! that is newer than those that move. So what is decided stays true.
 
+use mongo_patterns_core::Result;
+use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::document_id::with_ids;
 use mongo_patterns_core::migration::{Step, both};
+use mongodb::Collection;
+use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc};
 use mongodb::options::FindOptions;
 
-use crate::prelude::*;
-use crate::wholes::values;
+use crate::related::distinct_ids;
 
 #[derive(Clone, Copy)]
 pub(crate) struct Newest<'a> {
@@ -26,11 +29,16 @@ pub(crate) struct Newest<'a> {
 impl Newest<'_> {
     /// Matches those of the documents of a filter that are older than the newest one of their value. `None` if none has a
     /// value.
-    pub(crate) async fn leave_out(self, from: &Raw, filter: Document, conn: &mut Conn<'_>) -> Result<Option<Document>> {
+    pub(crate) async fn leave_out(
+        self,
+        from: &Collection<RawDocumentBuf>,
+        filter: Document,
+        conn: &mut Conn<'_>,
+    ) -> Result<Option<Document>> {
         let Self { by, age, .. } = self;
         let options = FindOptions::builder().projection(doc! { "_id": 0, by: 1 }).build();
         let find = Step::find("look for their values", from, filter.clone(), options);
-        let values = values(&conn.read(find).await?.documents, by);
+        let values = distinct_ids(&conn.read(find).await?.documents, by);
         if values.is_empty() {
             return Ok(None);
         }

@@ -1,11 +1,16 @@
 //! Pages of one collection, in the order of a date.
 
 use mongo_patterns_core::action::batch_size;
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::document_id::bytes;
 use mongo_patterns_core::index::hinted;
 use mongo_patterns_core::migration::both;
+use mongo_patterns_core::stored::id_of;
+use mongo_patterns_core::{Error, ErrorKind, Result};
+use mongodb::Collection;
+use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc};
 use mongodb::options::{FindOptions, Hint};
 
-use crate::prelude::*;
 use crate::query;
 
 /// What a page has, and in which order.
@@ -13,7 +18,7 @@ pub(crate) struct Page<'a> {
     /// The field with the date.
     pub(crate) date: &'a str,
     /// The name of the index on it.
-    pub(crate) index: &'a str,
+    pub(crate) index: String,
     pub(crate) newest_first: bool,
     pub(crate) limit: u32,
 }
@@ -42,7 +47,7 @@ impl Page<'_> {
     /// [`IndexMissing`](ErrorKind::IndexMissing), and those of the driver.
     pub(crate) async fn read(
         &self,
-        from: &Raw,
+        from: &Collection<RawDocumentBuf>,
         filter: Document,
         after: After<'_>,
         conn: &mut Conn<'_>,
@@ -52,7 +57,7 @@ impl Page<'_> {
         // The minimum is a part of the range, and the last document of the page before may be there.
         let limit = self.limit.saturating_add(2);
         let options = FindOptions::builder()
-            .hint(Hint::Name(self.index.to_owned()))
+            .hint(Hint::Name(self.index.clone()))
             .sort(doc! { self.date: direction, "_id": direction })
             .min(bounds.min)
             .max(bounds.max)
@@ -60,12 +65,12 @@ impl Page<'_> {
             .batch_size(batch_size(limit))
             .build();
         let is_date = doc! { self.date: { "$not": { "$type": "array" } } };
-        let found = conn.find_all(from, both(is_date, filter), options).await;
-        let found = found.map_err(|error| hinted(error, self.index))?;
+        let documents = conn.find_all(from, both(is_date, filter), options);
+        let documents = documents.await.map_err(|error| hinted(error, &self.index))?;
         let last = after
             .filter(|_| !self.newest_first)
             .and_then(|(date, id)| Some((date, bytes(id?))));
-        let rows = found
+        let rows = documents
             .into_iter()
             .filter_map(|document| Some((document.get_datetime(self.date).ok()?, document)));
         Ok(rows

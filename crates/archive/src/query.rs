@@ -1,36 +1,18 @@
-//! The filters, as pure functions.
+//! The filters and pipelines, as pure functions.
 
+use mongo_patterns_core::FieldName;
+use mongo_patterns_core::age::AgeLimit;
 use mongo_patterns_core::migration::both;
-
-use crate::prelude::*;
-
-/// Returns the keys of the index that finds documents by their date.
-pub(crate) fn index(date: &str) -> Document {
-    doc! { date: 1, "_id": 1 }
-}
-
-/// Matches documents whose date is before a time. A date is compared with dates only. An array of dates is none.
-pub(crate) fn older(date: &str, time: DateTime) -> Document {
-    doc! { date: { "$lt": time, "$not": { "$type": "array" } } }
-}
-
-/// Matches documents from before a time, but for those to keep.
-pub(crate) fn before(settings: &Settings, time: DateTime) -> Document {
-    let old = older(settings.age.as_str(), time);
-    match &settings.keep {
-        None => old,
-        Some(keep) => both(old, doc! { "$nor": [keep.clone()] }),
-    }
-}
+use mongodb::bson::{Bson, DateTime, Document, doc};
 
 /// Counts the documents from before a time that are not kept, with the oldest. Of those with one value, the newest is kept.
-pub(crate) fn due(settings: &Settings, time: DateTime) -> Vec<Document> {
+pub(crate) fn due(limit: &AgeLimit, newest_by: Option<&FieldName>) -> Vec<Document> {
     let group = |id: Bson, documents: Bson, oldest: String| {
         doc! { "$group": { "_id": id, "documents": { "$sum": documents }, "oldest": { "$min": oldest } } }
     };
-    let (one, age) = (Bson::Int64(1), format!("${}", settings.age));
-    let matched = doc! { "$match": before(settings, time) };
-    let Some(by) = &settings.newest_by else {
+    let (one, age) = (Bson::Int64(1), format!("${}", limit.field));
+    let matched = doc! { "$match": limit.before(limit.time()) };
+    let Some(by) = newest_by else {
         return vec![matched, group(Bson::Null, one, age)];
     };
     let older = doc! { "$subtract": ["$documents", 1_i64] };
@@ -44,8 +26,7 @@ pub(crate) fn due(settings: &Settings, time: DateTime) -> Vec<Document> {
 }
 
 /// Matches documents whose age field has another value than a date. Those without a value are kept on purpose.
-pub(crate) fn without_date(settings: &Settings) -> Document {
-    let age = settings.age.as_str();
+pub(crate) fn without_date(age: &str) -> Document {
     let other = doc! { "$or": [{ age: { "$not": { "$type": ["date", "null"] } } }, { age: { "$type": "array" } }] };
     both(other, doc! { age: { "$exists": true } })
 }
@@ -76,17 +57,6 @@ pub(crate) fn bounds(date: &str, after: Option<(DateTime, Option<&Bson>)>, newes
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn documents_to_keep_are_left_out() {
-        let mut settings = Settings::example();
-        let time = DateTime::from_millis(5);
-        let old = doc! { "date": { "$lt": time, "$not": { "$type": "array" } } };
-        assert_eq!(before(&settings, time), old);
-        settings.keep = Some(doc! { "retentionPolicy": "permanent" });
-        let kept = doc! { "$nor": [{ "retentionPolicy": "permanent" }] };
-        assert_eq!(before(&settings, time), doc! { "$and": [old, kept] });
-    }
 
     #[test]
     fn a_page_begins_after_the_ids_of_its_collection_at_that_time() {

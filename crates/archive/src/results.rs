@@ -1,10 +1,10 @@
 //! The results of the calls.
 
-use serde::Serializer;
+use mongodb::bson::{Bson, DateTime, RawDocumentBuf};
+use serde::{Serialize, Serializer};
 
-use crate::prelude::*;
+use crate::related::RelatedDocuments;
 use crate::token::{ArchiveToken, TrashToken};
-use crate::wholes::Part;
 
 /// A document that a read found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,15 +55,15 @@ pub struct Moved {
     pub too_large: u64,
 }
 
-fn text_of_date<S: Serializer>(date: &Option<DateTime>, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+fn text_of_date<S: Serializer>(date: &Option<DateTime>, serializer: S) -> Result<S::Ok, S::Error> {
     let text = date.map(|date| date.try_to_rfc3339_string().unwrap_or_default());
     text.serialize(serializer)
 }
 
 impl Moved {
     /// Counts documents that move, with their related ones.
-    pub(crate) fn count(&mut self, documents: &[RawDocumentBuf], related: &[Part], age: &str) {
-        let related = || related.iter().flat_map(Part::documents);
+    pub(crate) fn count(&mut self, documents: &[RawDocumentBuf], related: &[RelatedDocuments], age_field: &str) {
+        let related = || related.iter().flat_map(|one| &one.documents);
         self.documents = documents.len() as u64;
         self.related = related().count() as u64;
         self.bytes = documents
@@ -71,7 +71,10 @@ impl Moved {
             .chain(related())
             .map(|one| one.as_bytes().len() as u64)
             .sum();
-        self.oldest = documents.iter().filter_map(|one| one.get_datetime(age).ok()).min();
+        self.oldest = documents
+            .iter()
+            .filter_map(|one| one.get_datetime(age_field).ok())
+            .min();
     }
 
     pub(crate) fn add(&mut self, other: Self) {

@@ -3,10 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use mongo_patterns_core::token;
-use serde::Deserialize;
-
-use crate::prelude::*;
+use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result, token};
+use mongodb::bson::{Bson, DateTime};
+use serde::{Deserialize, Serialize};
 
 /// A position among documents in the order of their ages, from a [`FoundPage`](crate::FoundPage).
 ///

@@ -14,206 +14,191 @@
 //! A chunk is refused as a whole when one of its documents is written. Halves have fewer documents and take less time, and
 //! one document that is written all the time is left in the end.
 
-use mongo_patterns_core::error::refused_document;
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::document_id::{by_id, by_ids};
+use mongo_patterns_core::error::refused_move;
 use mongo_patterns_core::migration::{Step, both};
-use mongo_patterns_core::{RetryPolicy, transaction};
+use mongo_patterns_core::stored::id_of;
+use mongo_patterns_core::{Error, ErrorKind, Result, RetryPolicy, transaction};
+use mongodb::Collection;
+use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::options::FindOptions;
 
 use crate::newest::Newest;
-use crate::prelude::*;
-use crate::refused::refused;
+use crate::related::{self, Related};
 use crate::results::{Moved, Restored};
-use crate::wholes::{self, Moving};
 
 /// How often a chunk is tried before it is halved.
-pub(crate) const ATTEMPTS: u32 = 3;
+const ATTEMPTS: u32 = 3;
 
 #[derive(Clone, Copy)]
 pub(crate) struct Transfer<'a> {
-    pub(crate) from: &'a Raw,
-    pub(crate) to: &'a Raw,
+    pub(crate) from: &'a Collection<RawDocumentBuf>,
+    pub(crate) to: &'a Collection<RawDocumentBuf>,
     /// What a document must match when it moves.
     pub(crate) filter: &'a Document,
+    /// Whether they move from the archive.
+    pub(crate) restores: bool,
     /// Whether a document replaces one of its `_id` in the target. Otherwise it stays.
     pub(crate) replaces: bool,
     /// If the newest document of each value of a field stays.
     pub(crate) newest: Option<Newest<'a>>,
-    pub(crate) wholes: Moving<'a>,
+    pub(crate) related: &'a Related,
     pub(crate) retry: &'a RetryPolicy,
-    /// The field with the age.
-    pub(crate) age: &'a str,
-}
-
-/// The parts of a chunk: halves of those that are refused.
-pub(crate) struct Parts<'a> {
-    left: Vec<&'a [Bson]>,
-    pub(crate) moved: Moved,
-}
-
-impl<'a> Parts<'a> {
-    pub(crate) fn of(ids: &'a [Bson]) -> Self {
-        Self {
-            left: vec![ids],
-            moved: Moved::default(),
-        }
-    }
-
-    pub(crate) fn pop(&mut self) -> Option<&'a [Bson]> {
-        self.left.pop()
-    }
-
-    /// Adds the result of a part.
-    ///
-    /// # Errors
-    /// That of the part, unless fewer documents may move.
-    pub(crate) fn add(&mut self, part: &'a [Bson], done: Result<Moved>) -> Result<()> {
-        match done {
-            Ok(done) => self.moved.add(done),
-            Err(error) if !matches!(error.kind(), ErrorKind::TooLarge | ErrorKind::Contention) => return Err(error),
-            Err(error) if part.len() == 1 && error.kind() == ErrorKind::TooLarge => self.moved.too_large += 1,
-            Err(_) if part.len() == 1 => self.moved.busy += 1,
-            Err(_) => self.left.extend([&part[part.len() / 2..], &part[..part.len() / 2]]),
-        }
-        Ok(())
-    }
+    pub(crate) age_field: &'a str,
 }
 
 impl Transfer<'_> {
-    /// Moves those of the documents that still match, or lists the commands of a plan. Each of them is in one of the collections, for every reader of a
-    /// snapshot.
+    /// Moves those of the documents of a chunk that still match, or lists the commands of a plan. Each of them is in one of the
+    /// collections, for every reader of a snapshot. Halves what is refused.
     ///
     /// # Errors
-    /// Those of the insert, and those of the driver. Parts of the chunk may have moved.
-    pub(crate) async fn chunk(self, ids: &[Bson], conn: &mut Conn<'_>) -> Result<Moved> {
-        let mut parts = Parts::of(ids);
-        while let Some(part) = parts.pop() {
+    /// Those of the insert, and those of the driver. Some of the chunk may have moved.
+    pub(crate) async fn move_chunk(self, ids: &[Bson], conn: &mut Conn<'_>) -> Result<Moved> {
+        let (mut moved, mut slices) = (Moved::default(), vec![ids]);
+        while let Some(slice) = slices.pop() {
             let done = match conn.is_plan() {
-                true => self.plan(part, conn).await,
-                false => self.part(part, conn).await,
+                true => self.plan(slice, conn).await,
+                false => self.move_all(slice, conn).await,
             };
             match done {
+                Ok(done) => moved.add(done),
+                Err(error) if !matches!(error.kind(), ErrorKind::TooLarge | ErrorKind::Contention) => {
+                    return Err(error);
+                }
+                Err(_) if slice.len() > 1 => {
+                    let (first, second) = slice.split_at(slice.len() / 2);
+                    slices.extend([second, first]);
+                }
                 // Newer ones would move before it.
-                Err(error) if part.len() == 1 && self.newest.is_some() => return Err(error),
-                done => parts.add(part, done)?,
+                Err(error) if self.newest.is_some() => return Err(error),
+                Err(error) if error.kind() == ErrorKind::TooLarge => moved.too_large += 1,
+                Err(_) => moved.busy += 1,
             }
         }
-        Ok(parts.moved)
+        Ok(moved)
     }
 
     /// Moves documents together, or none of them. Expects that the target has none of them, which is nearly always so.
-    async fn part(self, ids: &[Bson], conn: &mut Conn<'_>) -> Result<Moved> {
+    async fn move_all(self, ids: &[Bson], conn: &mut Conn<'_>) -> Result<Moved> {
         let in_order = self.newest.is_some() && !self.replaces;
-        match self.run(ids, false, conn).await {
-            Err(error) if may_be_there(&error) && !in_order => self.run(ids, true, conn).await,
+        match self.retry(ids, false, conn).await {
+            Err(error) if may_be_in_target(&error) && !in_order => self.retry(ids, true, conn).await,
             moved => moved,
         }
     }
 
-    async fn run(self, ids: &[Bson], looks: bool, conn: &mut Conn<'_>) -> Result<Moved> {
+    async fn retry(self, ids: &[Bson], reads_target: bool, conn: &mut Conn<'_>) -> Result<Moved> {
         let most = self.retry.max_attempts.min(ATTEMPTS);
         let hurried = self.retry.clone().with_max_attempts(most);
-        match self.run_with(&hurried, ids, looks, conn).await {
+        match self.in_transaction(&hurried, ids, reads_target, conn).await {
             // A failover, for which the policy has more time.
-            Err(error) if error.kind() != ErrorKind::Contention && may_pass(&error) => {
-                self.run_with(self.retry, ids, looks, conn).await
+            Err(error)
+                if error.kind() != ErrorKind::Contention && (error.is_transient() || error.is_outcome_unknown()) =>
+            {
+                self.in_transaction(self.retry, ids, reads_target, conn).await
             }
             moved => moved,
         }
     }
 
-    async fn run_with(self, retry: &RetryPolicy, ids: &[Bson], looks: bool, conn: &mut Conn<'_>) -> Result<Moved> {
+    async fn in_transaction(
+        self,
+        retry: &RetryPolicy,
+        ids: &[Bson],
+        reads_target: bool,
+        conn: &mut Conn<'_>,
+    ) -> Result<Moved> {
+        let context = (self, ids, reads_target);
         transaction::run(
             self.from,
             retry,
             conn,
-            (self, ids, looks),
-            |conn, (transfer, ids, looks)| Box::pin(transfer.attempt(ids, *looks, conn)),
+            context,
+            |conn, (transfer, ids, reads_target)| Box::pin(transfer.attempt(ids, *reads_target, conn)),
         )
         .await
     }
 
-    /// Returns what [`part`](Self::part) would move. Lists its commands.
+    /// Returns what [`move_all`](Self::move_all) would move. Lists its commands.
     async fn plan(self, ids: &[Bson], conn: &mut Conn<'_>) -> Result<Moved> {
         self.attempt(ids, false, conn).await?;
         self.attempt(ids, true, &mut Conn::plan()).await
     }
 
-    /// Moves documents, in a transaction. `looks` if it looks for their `_id`s in the target first.
-    async fn attempt(self, ids: &[Bson], looks: bool, conn: &mut Conn<'_>) -> Result<Moved> {
+    /// Moves documents, in a transaction. May read first which of them the target has.
+    async fn attempt(self, ids: &[Bson], reads_target: bool, conn: &mut Conn<'_>) -> Result<Moved> {
         let Self { from, to, .. } = self;
         let (mut moved, mut replaced) = (Moved::default(), None);
         let mut filter = both(by_ids(ids), self.filter.clone());
         if let Some(newest) = self.newest {
-            let Some(others) = newest.leave_out(from, filter, conn).await? else {
+            let Some(older) = newest.leave_out(from, filter, conn).await? else {
                 return Ok(moved);
             };
-            filter = others;
+            filter = older;
         }
         let mut documents = read(from, filter.clone(), conn).await?;
-        if looks && !documents.is_empty() {
-            let there = self.there(&documents, conn).await?;
+        if reads_target && !documents.is_empty() {
+            let in_target = self.in_target(&documents, conn).await?;
             if self.replaces {
-                replaced = there;
-            } else if let Some(there) = there {
+                replaced = in_target;
+            } else if let Some(in_target) = in_target {
                 let all = documents.len();
                 // The server compares, to which ids of different types can be equal.
-                documents = read(from, both(filter, doc! { "$nor": [there] }), conn).await?;
+                documents = read(from, both(filter, doc! { "$nor": [in_target] }), conn).await?;
                 moved.conflicts = (all - documents.len()) as u64;
             }
         }
         if documents.is_empty() {
             return Ok(moved);
         }
-        let ids = crate::transfer::ids(&documents);
-        let related = self.wholes.read(&documents, conn).await?;
-        moved.count(&documents, &related, self.age);
+        let ids = ids_of(&documents);
+        let related = self.related.read(&documents, self.restores, conn).await?;
+        moved.count(&documents, &related, self.age_field);
         // First, because others write them and not their document.
-        wholes::delete(&related, conn).await?;
+        related::delete(&related, conn).await?;
         conn.write(Step::delete_many("delete documents", from, by_ids(&ids)))
             .await?;
         if let Some(replaced) = replaced {
-            self.wholes.delete_replaced(&documents, to, &replaced, conn).await?;
+            let delete_related = self
+                .related
+                .delete_replaced(&documents, (to, &replaced), self.restores, conn);
+            delete_related.await?;
             let delete = Step::delete_many("delete what is replaced", to, replaced);
             conn.write(delete).await?;
         }
         let insert = Step::insert_many("insert the documents", to, documents);
-        conn.write(insert).await.map_err(|error| {
-            let id = refused_document(&error).and_then(|at| ids.get(at).cloned());
-            refused(error, to, id)
-        })?;
-        wholes::insert(&related, conn).await?;
+        let inserted = conn.write(insert).await;
+        inserted.map_err(|error| refused_move(error, to, &ids))?;
+        related::insert(&related, conn).await?;
         Ok(moved)
     }
 
     /// Matches those of these documents that the target has, or of which it has related ones.
-    async fn there(self, documents: &[RawDocumentBuf], conn: &mut Conn<'_>) -> Result<Option<Document>> {
+    async fn in_target(self, documents: &[RawDocumentBuf], conn: &mut Conn<'_>) -> Result<Option<Document>> {
         let options = FindOptions::builder().projection(doc! { "_id": 1 }).build();
-        let find = Step::find("look for their _ids", self.to, by_ids(&ids(documents)), options);
-        let found = ids(&conn.read(find).await?.documents);
-        let found = (!found.is_empty()).then(|| by_ids(&found));
-        let of_related = self.wholes.there(documents, self.to, conn).await?;
-        Ok(match (found, of_related) {
-            (Some(found), Some(of_related)) => Some(doc! { "$or": [found, of_related] }),
-            (found, of_related) => found.or(of_related),
+        let find = Step::find("look for their _ids", self.to, by_ids(&ids_of(documents)), options);
+        let ids = ids_of(&conn.read(find).await?.documents);
+        let by_id = (!ids.is_empty()).then(|| by_ids(&ids));
+        let by_related = self.related.in_target(documents, self.to, self.restores, conn).await?;
+        Ok(match (by_id, by_related) {
+            (Some(by_id), Some(by_related)) => Some(doc! { "$or": [by_id, by_related] }),
+            (by_id, by_related) => by_id.or(by_related),
         })
     }
 }
 
-pub(crate) async fn read(from: &Raw, filter: Document, conn: &mut Conn<'_>) -> Result<Vec<RawDocumentBuf>> {
+async fn read(from: &Collection<RawDocumentBuf>, filter: Document, conn: &mut Conn<'_>) -> Result<Vec<RawDocumentBuf>> {
     let find = Step::find("read documents", from, filter, FindOptions::default());
     Ok(conn.read(find).await?.documents)
 }
 
 /// Returns whether the target may have a document, or related ones of it.
-fn may_be_there(error: &Error) -> bool {
+fn may_be_in_target(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::DuplicateKey)
 }
 
-pub(crate) fn may_pass(error: &Error) -> bool {
-    error.is_transient() || error.is_outcome_unknown()
-}
-
-pub(crate) fn ids(documents: &[RawDocumentBuf]) -> Vec<Bson> {
+pub(crate) fn ids_of(documents: &[RawDocumentBuf]) -> Vec<Bson> {
     documents.iter().map(|document| id_of(document)).collect()
 }
 
@@ -222,16 +207,16 @@ pub(crate) fn ids(documents: &[RawDocumentBuf]) -> Vec<Bson> {
 /// # Errors
 /// Those of the insert, and those of the driver.
 pub(crate) async fn put_back(
-    from: &Raw,
+    from: &Collection<RawDocumentBuf>,
     filter: Document,
     document: RawDocumentBuf,
-    to: &Raw,
+    to: &Collection<RawDocumentBuf>,
     conn: &mut Conn<'_>,
 ) -> Result<Restored> {
     let id = id_of(&document);
     conn.delete_one(from, filter, None).await?;
     let inserted = conn.insert_one(to, document, None).await;
-    inserted.map_err(|error| refused(error, to, Some(id)))?;
+    inserted.map_err(|error| refused_move(error, to, &[id]))?;
     Ok(Restored { already_there: false })
 }
 
@@ -239,7 +224,11 @@ pub(crate) async fn put_back(
 ///
 /// # Errors
 /// [`NotFound`](ErrorKind::NotFound) if it does not, and those of the driver.
-pub(crate) async fn is_there(current: &Raw, id: &Bson, conn: &mut Conn<'_>) -> Result<Restored> {
+pub(crate) async fn already_restored(
+    current: &Collection<RawDocumentBuf>,
+    id: &Bson,
+    conn: &mut Conn<'_>,
+) -> Result<Restored> {
     match conn.find_one(current, by_id(id), None).await? {
         Some(_) => Ok(Restored { already_there: true }),
         None => Err(Error::new(

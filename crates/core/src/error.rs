@@ -6,6 +6,7 @@ mod driver;
 mod kind;
 mod object;
 mod predicates;
+mod refused;
 mod remedy;
 #[cfg(test)]
 mod replies;
@@ -24,6 +25,8 @@ pub use command::CommandError;
 #[doc(hidden)]
 pub use driver::{DuplicateKey, code, duplicate_key, is_bad_hint, is_transaction_unsupported, refused_document};
 pub use kind::ErrorKind;
+#[doc(hidden)]
+pub use refused::refused_move;
 pub use remedy::Remedy;
 
 /// The result of every call.

@@ -22,6 +22,8 @@
 extern crate self as mongo_patterns_core;
 
 pub mod action;
+#[doc(hidden)] // documents that are old enough to leave their collection
+pub mod age;
 pub mod catalog;
 #[doc(hidden)] // the one way to send a command, which is executed or listed
 pub mod conn;

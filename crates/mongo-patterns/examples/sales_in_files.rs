@@ -1,13 +1,15 @@
 //! The example of MongoDB's manual, "Archive Data", with files: sales that are older than five years, in a directory.
 //!
-//! `cargo run --example sales_in_files --features files`
+//! `cargo run --example sales_in_files --features archive-files`
 
 mod support;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
 use futures::TryStreamExt;
+use mongo_patterns::archive_files::object_store::local::LocalFileSystem;
 use mongo_patterns::prelude::*;
 use mongodb::bson::{DateTime, Document, doc};
 
@@ -21,7 +23,8 @@ async fn main() -> Result<()> {
     let directory = std::env::temp_dir().join(format!("sales-{}", std::process::id()));
     std::fs::create_dir(&directory)?;
     let sales = database.collection::<Document>("sales");
-    let archive = FileArchive::<Document>::builder(sales.clone(), Directory::new(&directory))
+    let store = LocalFileSystem::new_with_prefix(&directory)?.with_fsync(true);
+    let archive = FileArchive::<Document>::builder(sales.clone(), Arc::new(store), "")
         .age_field("date")
         .older_than(Duration::from_secs(5 * 365 * 24 * 60 * 60))
         .build()?;

@@ -20,7 +20,7 @@
 //! The [`guide`] leads from questions about your data to one of them, or to none. These features are on by default.
 //! The feature `derive` adds derive macros: `Fields` gives a struct the stored names of its fields, so that a builder takes
 //! `Trade::DATE` instead of `"date"`, and `AsKey` and `IntoId` make newtypes keys and ids.
-//! The feature `metrics` adds [metrics](#observability), and `files` an archive in files, of a directory or an object store.
+//! The feature `metrics` adds [metrics](#observability), and `archive-files` an archive in files of a directory or an object store.
 //!
 //! # First use
 //!
@@ -281,6 +281,9 @@
 #[cfg(feature = "archive")]
 #[doc(inline)]
 pub use mongo_patterns_archive as archive;
+#[cfg(feature = "archive-files")]
+#[doc(inline)]
+pub use mongo_patterns_archive_files as archive_files;
 #[cfg(feature = "bucket")]
 #[doc(inline)]
 pub use mongo_patterns_bucket as bucket;
@@ -396,6 +399,9 @@ mod readmes {
     struct Schema;
     #[doc = include_str!("../../archive/README.md")]
     struct Archive;
+    #[cfg(feature = "archive-files")]
+    #[doc = include_str!("../../archive-files/README.md")]
+    struct ArchiveFiles;
     #[doc = include_str!("../../counters/README.md")]
     struct Counters;
     #[doc = include_str!("../../testkit/README.md")]

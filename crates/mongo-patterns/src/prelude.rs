@@ -3,10 +3,10 @@
 //! The repositories, with the types that are passed to them or read from their results. Results and actions are in the
 //! modules of the patterns.
 
-#[cfg(feature = "files")]
-pub use crate::archive::files::{Directory, FileArchive};
 #[cfg(feature = "archive")]
 pub use crate::archive::{Archive, ArchiveToken, Trash, TrashToken};
+#[cfg(feature = "archive-files")]
+pub use crate::archive_files::FileArchive;
 #[cfg(feature = "bucket")]
 pub use crate::bucket::{BucketRepository, ItemToken, PageToken};
 #[cfg(feature = "counters")]

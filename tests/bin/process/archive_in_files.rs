@@ -2,12 +2,17 @@
 //! of a file. It prints the ids of its sessions. Its arguments are the connection string, the database, the directory, the
 //! call, and the step.
 
-use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::Result;
-use mongo_patterns::archive::files::{Directory, FileArchive, FileStore, StoreFuture};
+use async_trait::async_trait;
+use bytes::Bytes;
+use mongo_patterns::archive_files::FileArchive;
+use mongo_patterns::archive_files::object_store::local::LocalFileSystem;
+use mongo_patterns::archive_files::object_store::path::Path;
+use mongo_patterns::archive_files::object_store::{PutPayload, Result as StoreResult};
 use mongodb::Client;
 use mongodb::bson::{Bson, DateTime, Document};
 use mongodb::event::EventHandler;
@@ -15,6 +20,7 @@ use mongodb::event::command::CommandEvent;
 use mongodb::options::ClientOptions;
 
 use super::arguments::argument;
+use support::hooked_store::{Hooked, Hooks};
 
 /// How many steps are left.
 static STEPS: AtomicUsize = AtomicUsize::new(0);
@@ -50,41 +56,29 @@ fn on(event: &CommandEvent) {
     }
 }
 
-struct Dying {
-    directory: Directory,
-    path: PathBuf,
-}
+#[derive(Debug)]
+struct Dying;
 
-impl FileStore for Dying {
-    fn put(&self, name: &str, content: Vec<u8>) -> StoreFuture<()> {
-        let temporary = self.path.join(name).with_extension("tmp");
-        let (directory, name) = (self.directory.clone(), name.to_owned());
-        Box::pin(async move {
-            step();
-            std::fs::write(temporary, &content[..content.len() / 2])?;
-            step();
-            directory.put(&name, content).await?;
-            step();
-            Ok(())
-        })
+#[async_trait]
+impl Hooks for Dying {
+    async fn before_put(&self, files: &LocalFileSystem, path: &Path, content: &PutPayload) -> StoreResult<()> {
+        step();
+        // As the store itself does.
+        let mut temporary = files.path_to_filesystem(path)?.into_os_string();
+        temporary.push("#1");
+        let half = Bytes::from(content.clone()).slice(..content.content_length() / 2);
+        std::fs::write(temporary, half).expect("the directory exists");
+        step();
+        Ok(())
     }
 
-    fn get(&self, name: &str) -> StoreFuture<Vec<u8>> {
-        self.directory.get(name)
+    fn after_put(&self) {
+        step();
     }
 
-    fn delete(&self, name: &str) -> StoreFuture<()> {
-        let deleted = self.directory.delete(name);
-        Box::pin(async move {
-            step();
-            deleted.await?;
-            step();
-            Ok(())
-        })
-    }
-
-    fn list(&self) -> StoreFuture<Vec<String>> {
-        self.directory.list()
+    fn around_delete(&self) -> StoreResult<()> {
+        step();
+        Ok(())
     }
 }
 
@@ -94,11 +88,8 @@ pub(super) async fn main() -> Result<()> {
     let mut options = ClientOptions::parse(uri).await?;
     options.command_event_handler = Some(EventHandler::callback(|event| on(&event)));
     let database = Client::with_options(options)?.database(&database);
-    let store = Dying {
-        directory: Directory::new(&path),
-        path: path.into(),
-    };
-    let archive = FileArchive::<Document>::builder(database.collection::<Document>("sales"), store)
+    let store = Arc::new(Hooked::new(LocalFileSystem::new_with_prefix(path)?, Dying));
+    let archive = FileArchive::<Document>::builder(database.collection::<Document>("sales"), store, "")
         .age_field("date")
         .older_than(Duration::from_secs(1))
         .build()?;

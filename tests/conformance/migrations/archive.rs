@@ -1,8 +1,8 @@
 //! Old documents in a second collection, and deleted ones.
 
 use futures::future::LocalBoxFuture;
-use mongo_patterns::archive::files::FileArchive;
 use mongo_patterns::archive::{Archive, ArchiveBuilder};
+use mongo_patterns::archive_files::FileArchive;
 use mongo_patterns::{Repository, RetryPolicy};
 use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::oid::ObjectId;
@@ -139,7 +139,7 @@ async fn fill_before_files(db: &TestDatabase) {
 }
 
 const RUN_FILES: Migrates = migration!(
-    "archive::files::run",
+    "archive_files::run",
     |db| fill_before_files(db).await,
     |db, call| call.of(in_files(db).run()).await,
     elsewhere: Some(files_of),
@@ -149,7 +149,7 @@ const RUN_FILES: Migrates = migration!(
 
 /// A file is deleted or not.
 const DELETE_FILES: Migrates = migration!(
-    "archive::files::delete_before",
+    "archive_files::delete_before",
     |db| {
         fill_before_files(db).await;
         in_files(db).run().chunk(3).await.unwrap()

@@ -1,7 +1,7 @@
 //! Old documents in a second collection.
 
 use futures::TryStreamExt;
-use mongo_patterns::archive::{Archive, Moved};
+use mongo_patterns::archive::Archive;
 use mongo_patterns::{Error, ErrorKind, Repository};
 use mongo_patterns_core::action::Call as CoreCall;
 use mongodb::Collection;
@@ -95,11 +95,11 @@ impl Model for Sales {
 impl Operations for Sales {
     fn operations() -> Vec<Call<Self>> {
         calls! { Self;
-            Steps, "Archive::run", "", |m| m.archive.run().chunk(2).await.and_then(|moved| complete(&m.current, moved));
+            Steps, "Archive::run", "", |m| m.archive.run().chunk(2).await.and_then(|moved| complete(&m.current, moved.busy));
             Atomic, "Archive::restore", "", |m| m.archive.restore(7).await.map(drop);
             Steps, "Archive::restore_many", "", |m| {
                 let restored = m.archive.restore_many(doc! { "_id": { "$lt": 9 } }).chunk(2).await;
-                restored.and_then(|moved| complete(&m.current, moved))
+                restored.and_then(|moved| complete(&m.current, moved.busy))
             };
             Steps, "Archive::delete_archived_before", "", |m|
                 m.archive.delete_archived_before(old(9)).chunk(2).await.map(drop);
@@ -123,8 +123,8 @@ impl Operations for Sales {
 }
 
 /// A document that others write all the time stays, as after a conflict that exhausts the policy of another call.
-pub(super) fn complete(current: &Collection<Document>, moved: Moved) -> Result<(), Error> {
-    match moved.busy {
+pub(super) fn complete(current: &Collection<Document>, busy: u64) -> Result<(), Error> {
+    match busy {
         0 => Ok(()),
         _ => {
             let error = Error::new(ErrorKind::Contention, "some documents are busy");

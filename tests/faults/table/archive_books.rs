@@ -120,11 +120,11 @@ impl Operations for Books {
     fn operations() -> Vec<Call<Self>> {
         calls! { Self;
             Steps, "Archive::run", "related", |m|
-                m.archive.run().chunk(2).await.and_then(|moved| complete(&m.collections[0], moved));
+                m.archive.run().chunk(2).await.and_then(|moved| complete(&m.collections[0], moved.busy));
             Atomic, "Archive::restore", "related", |m| m.archive.restore(7).await.map(drop);
             Steps, "Archive::restore_many", "related", |m| {
                 let restored = m.archive.restore_many(doc! { "_id": { "$lt": 9 } }).chunk(2).await;
-                restored.and_then(|moved| complete(&m.collections[0], moved))
+                restored.and_then(|moved| complete(&m.collections[0], moved.busy))
             };
             Steps, "Archive::delete_archived_before", "related", |m|
                 m.archive.delete_archived_before(old(8)).chunk(2).await.map(drop);

@@ -31,9 +31,8 @@ const SILENT: [(&str, &str); 20] = [
 ];
 
 /// Those of single types.
-const SILENT_OF_TYPES: [(&str, &str); 10] = [
+const SILENT_OF_TYPES: [(&str, &str); 9] = [
     ("counters Counters::add", "adds in memory"),
-    ("archive Directory::new", "reads nothing"),
     ("schema Migrations::new", "sends nothing"),
     ("schema VersionCount::new", "is for fakes"),
     ("archive Found::new", "is for fakes"),

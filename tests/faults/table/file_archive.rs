@@ -1,10 +1,11 @@
 //! Old documents in files.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use futures::TryStreamExt;
 use mongo_patterns::Repository;
-use mongo_patterns::archive::files::{ArchiveFile, Directory, FileArchive};
+use mongo_patterns::archive_files::{ArchiveFile, FileArchive};
 use mongodb::Collection;
 use mongodb::bson::{Document, doc};
 
@@ -12,7 +13,7 @@ use super::archive::complete;
 use super::operation::Promise::{Atomic, Reads, Steps};
 use super::operation::{Call, Model, Of, Operations, calls, indexes, retry_policy, serialized};
 use mongo_patterns::ErrorKind::NotFound;
-use support::archive::files::{content_of, create_directory, directory_of, name_of, names_in, records_in};
+use support::archive::files::{content_of, create_directory, directory_of, local, name_of, names_in, records_in};
 use support::archive::sales::{AGE, new, old, sale};
 use support::common::all;
 
@@ -37,11 +38,12 @@ impl Sales {
 
 impl Model for Sales {
     const PATTERN: &'static str = "archive";
+    const CRATE: &'static str = "archive-files";
     const COLLECTIONS: &'static [&'static str] = &["sales"];
 
     fn new(of: Of<'_>) -> Self {
         let directory = directory_of(of.database);
-        let archive = FileArchive::builder(of.collection("sales"), Directory::new(&directory))
+        let archive = FileArchive::builder(of.collection("sales"), Arc::new(local()), of.database.name())
             .age_field("date")
             .older_than(AGE)
             .retry(retry_policy());
@@ -135,7 +137,7 @@ impl Operations for Sales {
     fn operations() -> Vec<Call<Self>> {
         calls! { Sales;
             Steps, "FileArchive::run", "", |m|
-                m.archive.run().chunk(2).await.and_then(|moved| complete(&m.current, moved));
+                m.archive.run().chunk(2).await.and_then(|moved| complete(&m.current, moved.busy));
             Atomic, "FileArchive::restore_file", "", |m| {
                 let restored = m.archive.restore_file(m.first().await).await;
                 // It was restored by the call before, whose file the next run deletes.
@@ -154,8 +156,8 @@ impl Operations for Sales {
             Reads, "FileArchive::ensure_sharded", "plan", |m|
                 m.archive.ensure_sharded().plan().await.map(|plan| plan.len());
             Reads, "FileArchive::verify_shard_keys", "", |m| m.archive.verify_shard_keys().await;
-            Reads, "FileArchive::run + ToFiles::plan", "", |m| m.archive.run().plan().await.map(drop);
-            Reads, "FileArchive::delete_before + DeleteFilesBefore::plan", "", |m|
+            Reads, "FileArchive::run + Run::plan", "", |m| m.archive.run().plan().await.map(drop);
+            Reads, "FileArchive::delete_before + DeleteBefore::plan", "", |m|
                 m.archive.delete_before(old(8)).plan().await.map(drop);
             Reads, "FileArchive::verify", "", |m| serialized(m.archive.verify().stream()).await;
         }

@@ -3,10 +3,17 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::{env, fs};
+use std::{env, fs, io};
 
+use async_trait::async_trait;
+use bytes::Bytes;
 use futures::TryStreamExt;
-use mongo_patterns::archive::files::{Directory, FileArchive, FileArchiveBuilder, FileProblem, FileStore, StoreFuture};
+use mongo_patterns::archive_files::object_store::local::LocalFileSystem;
+use mongo_patterns::archive_files::object_store::path::Path as StorePath;
+use mongo_patterns::archive_files::object_store::{
+    Error as StoreError, ObjectStore, ObjectStoreExt, PutPayload, Result as StoreResult,
+};
+use mongo_patterns::archive_files::{FileArchive, FileArchiveBuilder, Problem};
 use mongo_patterns::{Repository, RetryPolicy};
 use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
@@ -15,6 +22,7 @@ use tokio::sync::Semaphore;
 
 use crate::archive::sales::*;
 use crate::common::all;
+use crate::hooked_store::{Hooked, Hooks};
 
 /// The directory of the files of a test.
 pub fn directory(db: &TestDatabase) -> PathBuf {
@@ -23,8 +31,17 @@ pub fn directory(db: &TestDatabase) -> PathBuf {
 
 /// A directory beside the test program, which `cargo clean` deletes.
 pub fn directory_of(database: &Database) -> PathBuf {
-    let program = env::current_exe().unwrap();
-    program.with_file_name("files").join(database.name())
+    root().join(database.name())
+}
+
+fn root() -> PathBuf {
+    env::current_exe().unwrap().with_file_name("files")
+}
+
+/// Returns the store of all files. The prefix of a test is the name of its database.
+pub fn local() -> LocalFileSystem {
+    fs::create_dir_all(root()).unwrap();
+    LocalFileSystem::new_with_prefix(root()).unwrap().with_fsync(true)
 }
 
 /// Creates an empty directory in place of another one.
@@ -33,8 +50,8 @@ pub fn create_directory(path: &Path) {
     fs::create_dir_all(path).unwrap();
 }
 
-pub fn builder_in(db: &TestDatabase, store: impl FileStore) -> FileArchiveBuilder<Document> {
-    FileArchive::builder(db.collection::<Document>("sales"), store)
+pub fn builder_in(db: &TestDatabase, store: Arc<dyn ObjectStore>) -> FileArchiveBuilder<Document> {
+    FileArchive::builder(db.collection::<Document>("sales"), store, db.database().name())
         .age_field("date")
         .older_than(AGE)
         .keep(doc! { "retentionPolicy": "permanent" })
@@ -42,11 +59,11 @@ pub fn builder_in(db: &TestDatabase, store: impl FileStore) -> FileArchiveBuilde
 }
 
 pub fn builder(db: &TestDatabase) -> FileArchiveBuilder<Document> {
-    builder_in(db, Directory::new(directory(db)))
+    builder_in(db, Arc::new(local()))
 }
 
 /// Returns an archive in an empty directory, with its indexes.
-pub async fn archive_in(db: &TestDatabase, store: impl FileStore) -> FileArchive<Document> {
+pub async fn archive_in(db: &TestDatabase, store: Arc<dyn ObjectStore>) -> FileArchive<Document> {
     create_directory(&directory(db));
     let archive = builder_in(db, store).build().unwrap();
     archive.ensure_indexes().await.unwrap();
@@ -55,7 +72,7 @@ pub async fn archive_in(db: &TestDatabase, store: impl FileStore) -> FileArchive
 }
 
 pub async fn archive(db: &TestDatabase) -> FileArchive<Document> {
-    archive_in(db, Directory::new(directory(db))).await
+    archive_in(db, Arc::new(local())).await
 }
 
 /// Stores documents in place of all others.
@@ -84,7 +101,7 @@ pub fn name_of(record: &Document) -> String {
     record.get_document("_id").unwrap().get_str("name").unwrap().to_owned()
 }
 
-/// Returns the names of all files, also of temporary ones.
+/// Returns the names of all files.
 pub fn listed(db: &TestDatabase) -> Vec<String> {
     names_in(&directory(db))
 }
@@ -93,6 +110,8 @@ pub fn names_in(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).unwrap();
     let mut names: Vec<String> = entries
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        // Without those of a write of the store whose process died.
+        .filter(|name| !name.contains('#'))
         .collect();
     names.sort_unstable();
     names
@@ -136,7 +155,7 @@ pub async fn both(db: &TestDatabase) -> [Vec<i32>; 2] {
     })
 }
 
-pub async fn problems(archive: &FileArchive<Document>) -> Vec<(String, FileProblem)> {
+pub async fn problems(archive: &FileArchive<Document>) -> Vec<(String, Problem)> {
     let found: Vec<_> = archive.verify().stream().try_collect().await.unwrap();
     let found = found.into_iter();
     let mut found: Vec<_> = found
@@ -155,27 +174,35 @@ pub async fn assert_tidy(db: &TestDatabase, archive: &FileArchive<Document>) {
 }
 
 /// A directory whose writes wait for a permit, and fail if they have one for it.
-#[derive(Clone)]
-pub struct Gated {
-    pub directory: Directory,
+#[derive(Clone, Debug)]
+pub struct Gate {
     /// The writes that have begun.
     pub begun: Arc<Semaphore>,
     pub open: Arc<Semaphore>,
     /// Whether the next deletions fail.
     pub refuses_deletions: Arc<AtomicBool>,
+    /// Whether the next reads return a part of a file.
+    pub truncates_reads: Arc<AtomicBool>,
     /// The error of writes, which fail in the middle, as on a full disk.
-    pub fails_with: Option<std::io::ErrorKind>,
+    pub fails_with: Option<io::ErrorKind>,
 }
 
-impl Gated {
-    pub fn of(db: &TestDatabase) -> Self {
+impl Default for Gate {
+    fn default() -> Self {
         Self {
-            directory: Directory::new(directory(db)),
             begun: Arc::new(Semaphore::new(0)),
             open: Arc::new(Semaphore::new(0)),
             refuses_deletions: Arc::default(),
+            truncates_reads: Arc::default(),
             fails_with: None,
         }
+    }
+}
+
+impl Gate {
+    /// Returns the store.
+    pub fn store(&self) -> Arc<dyn ObjectStore> {
+        Arc::new(Hooked::new(local(), self.clone()))
     }
 
     /// Waits until a write has begun.
@@ -184,34 +211,37 @@ impl Gated {
     }
 }
 
-impl FileStore for Gated {
-    fn put(&self, name: &str, mut content: Vec<u8>) -> StoreFuture<()> {
-        let (gate, name) = (self.clone(), name.to_owned());
-        Box::pin(async move {
-            gate.begun.add_permits(1);
-            gate.open.acquire().await.unwrap().forget();
-            let Some(error) = gate.fails_with else {
-                return gate.directory.put(&name, content).await;
-            };
-            content.truncate(content.len() / 2);
-            let _ = gate.directory.put(&name, content).await;
-            Err(error.into())
-        })
+fn failed(kind: io::ErrorKind) -> StoreError {
+    StoreError::Generic {
+        store: "gate",
+        source: io::Error::from(kind).into(),
+    }
+}
+
+#[async_trait]
+impl Hooks for Gate {
+    async fn before_put(&self, files: &LocalFileSystem, path: &StorePath, content: &PutPayload) -> StoreResult<()> {
+        self.begun.add_permits(1);
+        self.open.acquire().await.unwrap().forget();
+        let Some(kind) = self.fails_with else { return Ok(()) };
+        let half = Bytes::from(content.clone()).slice(..content.content_length() / 2);
+        files.put(path, half.into()).await?;
+        Err(failed(kind))
     }
 
-    fn get(&self, name: &str) -> StoreFuture<Vec<u8>> {
-        self.directory.get(name)
-    }
-
-    fn delete(&self, name: &str) -> StoreFuture<()> {
+    fn around_delete(&self) -> StoreResult<()> {
         match self.refuses_deletions.load(Ordering::Relaxed) {
-            true => Box::pin(async { Err(std::io::ErrorKind::PermissionDenied.into()) }),
-            false => self.directory.delete(name),
+            true => Err(failed(io::ErrorKind::PermissionDenied)),
+            false => Ok(()),
         }
     }
 
-    fn list(&self) -> StoreFuture<Vec<String>> {
-        self.directory.list()
+    fn read_bytes(&self, bytes: usize) -> usize {
+        if self.truncates_reads.load(Ordering::Relaxed) {
+            bytes / 2
+        } else {
+            bytes
+        }
     }
 }
 

@@ -1,13 +1,19 @@
+#[allow(unused_imports)] // the documentation links to them
+use mongo_patterns_core::ErrorKind::{IndexMissing, InvalidArgument, SettingsMismatch, TooLarge};
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::document_id::by_ids;
 use mongo_patterns_core::index::Ensure;
 use mongo_patterns_core::migration::{Pace, Step, Walk, both};
-use mongo_patterns_core::{RetryPolicy, migration, transaction};
+use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::{ErrorKind, Result, RetryPolicy, age, migration, transaction};
+use mongodb::Collection;
+use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf};
 use mongodb::options::FindOptions;
 
-use super::prelude::*;
-use super::run::begin;
+use crate::related::{self, Related};
+use crate::repository::{Archive, Shared};
 use crate::results::DeletedArchived;
-use crate::transfer;
-use crate::wholes::{self, Moving};
+use crate::transfer::ids_of;
 
 impl<D> Archive<D> {
     /// Deletes the archived documents from before a time, but for those to [keep](crate::ArchiveBuilder::keep).
@@ -54,15 +60,14 @@ impl DeleteArchivedBefore<'_> {
     async fn migrate(self, conn: &mut Conn<'_>, reporter: Reporter<'_>) -> Result<DeletedArchived> {
         let (shared, chunk) = (self.shared, self.chunk_size());
         self.options.check_numbers()?;
-        let settings = &shared.settings;
         let deletion = Deletion {
             ensure: &shared.ensure(),
             collection: &shared.archived,
-            filter: query::before(settings, self.before),
-            index: query::index(settings.age.as_str()),
+            filter: shared.limit.before(self.before),
+            index: age::index(shared.age_field()),
             chunk,
             pace: self.options.pace(),
-            related: Some((shared.moving(true), &settings.retry)).filter(|_| !shared.wholes.related.is_empty()),
+            related: Some((&shared.related, &shared.retry)).filter(|(related, _)| !related.collections.is_empty()),
         };
         deletion.run(conn, reporter).await
     }
@@ -71,26 +76,30 @@ impl DeleteArchivedBefore<'_> {
 /// The deletion of the documents that match a filter, in the order of an index.
 pub(super) struct Deletion<'a> {
     pub(super) ensure: &'a Ensure<'a>,
-    pub(super) collection: &'a Raw,
+    pub(super) collection: &'a Collection<RawDocumentBuf>,
     pub(super) filter: Document,
     pub(super) index: Document,
     pub(super) chunk: u64,
     pub(super) pace: Pace,
     /// The related documents, if there are such, which are deleted with each document.
-    pub(super) related: Option<(Moving<'a>, &'a RetryPolicy)>,
+    pub(super) related: Option<(&'a Related, &'a RetryPolicy)>,
 }
 
 impl Deletion<'_> {
     pub(super) async fn run(mut self, conn: &mut Conn<'_>, mut reporter: Reporter<'_>) -> Result<DeletedArchived> {
         let walk = Walk::by_number(self.filter.clone(), self.chunk).by_index(self.index.clone());
-        let mut chunks = begin(self.ensure, self.collection, walk, conn, &mut reporter).await?;
+        let purpose = "walk through the documents";
+        let chunks = self
+            .ensure
+            .begin_chunks(purpose, walk, self.collection, conn, &mut reporter);
+        let mut chunks = chunks.await?;
         let mut deleted = DeletedArchived::default();
         while let Some(chunk) = chunks.next_chunk().await? {
             let documents = chunk.ids.len() as u64;
             if !conn.is_plan() || deleted.documents == 0 {
                 deleted.documents += match self.related {
                     None => self.delete(&chunk.ids, conn).await?,
-                    Some((_, retry)) => self.delete_parts(&chunk.ids, retry, conn).await?,
+                    Some((related, retry)) => self.delete_related(&chunk.ids, related, retry, conn).await?,
                 };
             } else {
                 deleted.documents += documents;
@@ -103,12 +112,12 @@ impl Deletion<'_> {
     }
 
     /// Matches documents that have not changed. One may have been restored, changed and archived again.
-    fn still(&self, ids: &[Bson]) -> Document {
+    fn unchanged(&self, ids: &[Bson]) -> Document {
         both(by_ids(ids), self.filter.clone())
     }
 
     async fn delete(&self, ids: &[Bson], conn: &mut Conn<'_>) -> Result<u64> {
-        let delete = Step::delete_many("delete old documents", self.collection, self.still(ids));
+        let delete = Step::delete_many("delete old documents", self.collection, self.unchanged(ids));
         Ok(conn
             .write(delete)
             .await?
@@ -116,41 +125,49 @@ impl Deletion<'_> {
     }
 
     /// Deletes documents with their related ones, in transactions that are not too large.
-    async fn delete_parts(&self, ids: &[Bson], retry: &RetryPolicy, conn: &mut Conn<'_>) -> Result<u64> {
-        let (mut deleted, mut parts) = (0, vec![ids]);
-        while let Some(part) = parts.pop() {
-            let whole = match conn.is_plan() {
-                true => self.delete_wholes(part, conn).await,
+    async fn delete_related(
+        &self,
+        ids: &[Bson],
+        related: &Related,
+        retry: &RetryPolicy,
+        conn: &mut Conn<'_>,
+    ) -> Result<u64> {
+        let (mut deleted, mut slices) = (0, vec![ids]);
+        while let Some(slice) = slices.pop() {
+            let context = (self, slice, related);
+            let done = match conn.is_plan() {
+                true => self.delete_together(slice, related, conn).await,
                 false => {
-                    transaction::run(self.collection, retry, conn, (self, part), |conn, (deletion, ids)| {
-                        Box::pin(deletion.delete_wholes(ids, conn))
-                    })
+                    transaction::run(
+                        self.collection,
+                        retry,
+                        conn,
+                        context,
+                        |conn, (deletion, ids, related)| Box::pin(deletion.delete_together(ids, related, conn)),
+                    )
                     .await
                 }
             };
-            match whole {
-                Err(error) if error.kind() == ErrorKind::TooLarge && part.len() > 1 => {
-                    parts.extend([&part[part.len() / 2..], &part[..part.len() / 2]]);
+            match done {
+                Err(error) if error.kind() == ErrorKind::TooLarge && slice.len() > 1 => {
+                    let (first, second) = slice.split_at(slice.len() / 2);
+                    slices.extend([second, first]);
                 }
-                whole => deleted += whole?,
+                done => deleted += done?,
             }
         }
         Ok(deleted)
     }
 
-    async fn delete_wholes(&self, ids: &[Bson], conn: &mut Conn<'_>) -> Result<u64> {
-        let find = Step::find(
-            "read documents",
-            self.collection,
-            self.still(ids),
-            FindOptions::default(),
-        );
+    async fn delete_together(&self, ids: &[Bson], related: &Related, conn: &mut Conn<'_>) -> Result<u64> {
+        let (filter, options) = (self.unchanged(ids), FindOptions::default());
+        let find = Step::find("read documents", self.collection, filter, options);
         let documents = conn.read(find).await?.documents;
-        let (false, Some((moving, _))) = (documents.is_empty(), self.related) else {
+        if documents.is_empty() {
             return Ok(0);
-        };
-        let related = moving.measure(&documents, conn).await?;
-        wholes::delete(&related, conn).await?;
-        self.delete(&transfer::ids(&documents), conn).await
+        }
+        let related = related.measure(&documents, true, conn).await?;
+        related::delete(&related, conn).await?;
+        self.delete(&ids_of(&documents), conn).await
     }
 }

@@ -1,9 +1,14 @@
+#[allow(unused_imports)] // the documentation links to them
+use mongo_patterns_core::ErrorKind::IndexMissing;
+use mongo_patterns_core::action::Read;
 use mongo_patterns_core::index::hinted;
 use mongo_patterns_core::migration::number;
+use mongodb::bson::Document;
+use mongodb::error::Error as DriverError;
 use mongodb::options::{AggregateOptions, Hint};
 
-use super::prelude::*;
-use super::run::older_than;
+use crate::query;
+use crate::repository::Archive;
 use crate::results::Due;
 
 impl<D> Archive<D> {
@@ -30,18 +35,18 @@ impl<D> Archive<D> {
     pub fn due(&self) -> Read<'_, Due> {
         let shared = self.shared();
         Read::new(shared.operation("due"), async move |mut conn| {
-            let (current, settings, index) = (&shared.current, &shared.settings, &shared.index);
-            let stages = query::due(settings, older_than(settings.older_than));
+            let (index, newest_by) = (shared.index_name(), shared.newest_by.as_ref());
+            let stages = query::due(&shared.limit, newest_by);
             let options = AggregateOptions::builder()
                 .hint(Hint::Name(index.clone()))
-                .allow_disk_use(settings.newest_by.as_ref().map(|_| true))
+                .allow_disk_use(newest_by.map(|_| true))
                 .build();
-            let rows = conn.aggregate_all(current, stages, options).await;
-            let rows = rows.map_err(|error| hinted(error, index))?;
+            let rows = conn.aggregate_all(&shared.current, stages, options).await;
+            let rows = rows.map_err(|error| hinted(error, &index))?;
             let Some(row) = rows.first() else {
                 return Ok(Due::default());
             };
-            let row = Document::try_from(row.as_ref()).map_err(mongodb::error::Error::from)?;
+            let row = Document::try_from(row.as_ref()).map_err(DriverError::from)?;
             Ok(Due {
                 documents: number(&row, "documents"),
                 oldest: row.get_datetime("oldest").ok().copied(),

@@ -1,8 +1,18 @@
 use std::cmp::Reverse;
+use std::marker::PhantomData;
 
-use super::prelude::*;
-use crate::decode::decode;
+#[allow(unused_imports)] // the documentation links to them
+use mongo_patterns_core::ErrorKind::{Decode, IndexMissing, InvalidArgument};
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::document_id::bytes;
+use mongo_patterns_core::stored::{decode, id_of};
+use mongo_patterns_core::{DocumentId, Result};
+use mongodb::bson::{DateTime, Document, RawDocumentBuf};
+use serde::de::DeserializeOwned;
+
+use super::NOT_DECODED;
 use crate::page::Page;
+use crate::repository::{Archive, Shared};
 use crate::results::{Found, FoundPage};
 use crate::token::ArchiveToken;
 
@@ -48,7 +58,7 @@ impl<D> Archive<D> {
             after: None,
             types: PhantomData,
             session: None,
-            max_time: self.shared().settings.max_time,
+            max_time: self.shared().max_time,
         }
     }
 }
@@ -107,7 +117,7 @@ impl<D: DeserializeOwned> Find<'_, D> {
         let next = if has_more { self.token(&rows)? } else { None };
         let documents = rows
             .iter()
-            .map(|row| Ok(Found::new(decode(&row.document)?, row.collection == 1)));
+            .map(|row| Ok(Found::new(decode(&row.document, "", NOT_DECODED)?, row.collection == 1)));
         Ok(FoundPage {
             documents: documents.collect::<Result<_>>()?,
             next,
@@ -116,8 +126,8 @@ impl<D: DeserializeOwned> Find<'_, D> {
 
     fn page(&self) -> Page<'_> {
         Page {
-            date: self.shared.settings.age.as_str(),
-            index: &self.shared.index,
+            date: self.shared.age_field(),
+            index: self.shared.index_name(),
             newest_first: self.newest_first,
             limit: self.limit,
         }
@@ -130,8 +140,8 @@ impl<D: DeserializeOwned> Find<'_, D> {
             .after
             .as_ref()
             .map(|token| (token.age, token.ids[collection].as_ref().map(DocumentId::value)));
-        let found = self.page().read(from, self.filter.clone(), after, conn).await?;
-        let rows = found.into_iter().map(|(age, document)| Row {
+        let documents = self.page().read(from, self.filter.clone(), after, conn).await?;
+        let rows = documents.into_iter().map(|(age, document)| Row {
             age,
             collection,
             document,

@@ -1,12 +1,20 @@
-use mongo_patterns_core::migration;
+#[allow(unused_imports)] // the documentation links to them
+use mongo_patterns_core::ErrorKind::{
+    AlreadyExists, Contention, DuplicateKey, InvalidArgument, NotFound, TooLarge, Unsupported,
+};
+use mongo_patterns_core::action::Write;
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::document_id::by_id;
 use mongo_patterns_core::migration::{Walk, check_filter};
-use mongo_patterns_core::{document_id, transaction};
+use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::{DocumentId, IntoId, Result, document_id, migration, transaction};
+use mongodb::bson::{Bson, Document};
 
-use super::prelude::*;
 use super::run::move_all;
+use crate::related;
+use crate::repository::{Archive, Shared};
 use crate::results::{Moved, Restored};
-use crate::transfer::{is_there, put_back};
-use crate::wholes;
+use crate::transfer::{already_restored, put_back};
 
 impl<D> Archive<D> {
     /// Restores an archived document: moves it back. Idempotent: safe to retry.
@@ -47,7 +55,7 @@ impl<D> Archive<D> {
         Write::new(shared.operation("restore"), async move |session| {
             let id = id?;
             let mut conn = Conn::enter(session, &shared.lanes, &document_id::text(id.value())).await?;
-            let retry = &shared.settings.retry;
+            let retry = &shared.retry;
             transaction::run(
                 &shared.archived,
                 retry,
@@ -90,14 +98,14 @@ async fn restore(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Rest
     let Shared { current, archived, .. } = shared;
     match conn.find_one(archived, by_id(id), None).await? {
         Some(document) => {
-            let moving = shared.moving(true);
-            let related = moving.read(std::slice::from_ref(&document), conn).await?;
-            wholes::delete(&related, conn).await?;
+            let documents = std::slice::from_ref(&document);
+            let related = shared.related.read(documents, true, conn).await?;
+            related::delete(&related, conn).await?;
             let restored = put_back(archived, by_id(id), document, current, conn).await?;
-            wholes::insert(&related, conn).await?;
+            related::insert(&related, conn).await?;
             Ok(restored)
         }
-        None => is_there(current, id, conn).await,
+        None => already_restored(current, id, conn).await,
     }
 }
 

@@ -1,12 +1,18 @@
-use std::time::Duration;
-
+#[allow(unused_imports)] // the documentation links to them
+use mongo_patterns_core::ErrorKind::{
+    AlreadyExists, Contention, DuplicateKey, IndexMissing, InvalidArgument, SettingsMismatch, ValidationFailed,
+};
+use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::follow::followers_of;
-use mongo_patterns_core::index::Ensure;
-use mongo_patterns_core::migration::{Chunks, Pace, Walk};
-use mongo_patterns_core::{PlanWarning, migration};
+use mongo_patterns_core::migration::{Pace, Walk};
+use mongo_patterns_core::progress::Reporter;
+#[allow(unused_imports)] // the documentation links to them
+use mongo_patterns_core::{Error, Repository};
+use mongo_patterns_core::{FieldName, PlanWarning, Result, age, migration};
+use mongodb::bson::DateTime;
 
-use super::prelude::*;
 use crate::newest::Newest;
+use crate::repository::{Archive, Shared};
 use crate::results::Moved;
 use crate::transfer::Transfer;
 
@@ -85,14 +91,13 @@ impl Run<'_> {
     async fn migrate(self, conn: &mut Conn<'_>, reporter: Reporter<'_>) -> Result<Moved> {
         let (shared, chunk) = (self.shared, self.chunk_size());
         self.options.check_numbers()?;
-        let (settings, age) = (&shared.settings, shared.settings.age.as_str());
-        let before = self.before.unwrap_or_else(|| older_than(settings.older_than));
-        let filter = query::before(settings, before);
-        let walk = Walk::by_bytes(filter.clone(), chunk).by_index(query::index(age));
+        let before = self.before.unwrap_or_else(|| shared.limit.time());
+        let (filter, age) = (shared.limit.before(before), shared.age_field());
+        let walk = Walk::by_bytes(filter.clone(), chunk).by_index(age::index(age));
         let newest = |by| Newest { by, age, before };
         let transfer = Transfer {
             replaces: self.replaces,
-            newest: settings.newest_by.as_ref().map(FieldName::as_str).map(newest),
+            newest: shared.newest_by.as_ref().map(FieldName::as_str).map(newest),
             ..shared.transfer(&filter, false)
         };
         if conn.is_plan() {
@@ -105,7 +110,7 @@ impl Run<'_> {
 
 /// Warns of the followers that take documents which move for deleted ones.
 async fn warn_of_followers(shared: &Shared, conn: &mut Conn<'_>) -> Result<()> {
-    let related = shared.wholes.related.iter().map(|related| &related.current);
+    let related = shared.related.collections.iter().map(|related| &related.current);
     for collection in [&shared.current].into_iter().chain(related) {
         let followers = followers_of(collection).await?.into_iter();
         conn.warn(followers.map(|follower| PlanWarning::Followed {
@@ -114,12 +119,6 @@ async fn warn_of_followers(shared: &Shared, conn: &mut Conn<'_>) -> Result<()> {
         }));
     }
     Ok(())
-}
-
-/// Returns the time that is this long ago.
-pub(crate) fn older_than(age: Duration) -> DateTime {
-    let age = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
-    DateTime::from_millis(DateTime::now().timestamp_millis().saturating_sub(age))
 }
 
 /// Moves the documents of a walk.
@@ -131,12 +130,14 @@ pub(super) async fn move_all(
     conn: &mut Conn<'_>,
     mut reporter: Reporter<'_>,
 ) -> Result<Moved> {
-    let mut chunks = begin(&shared.ensure(), transfer.from, walk, conn, &mut reporter).await?;
+    let (ensure, purpose) = (shared.ensure(), "walk through the documents");
+    let chunks = ensure.begin_chunks(purpose, walk, transfer.from, conn, &mut reporter);
+    let mut chunks = chunks.await?;
     let mut moved = Moved::default();
     while let Some(chunk) = chunks.next_chunk().await? {
         moved.add(match (conn.is_plan(), moved == Moved::default()) {
-            (true, false) => transfer.chunk(&chunk.ids, &mut Conn::plan()).await?,
-            _ => transfer.chunk(&chunk.ids, conn).await?,
+            (true, false) => transfer.move_chunk(&chunk.ids, &mut Conn::plan()).await?,
+            _ => transfer.move_chunk(&chunk.ids, conn).await?,
         });
         let documents = chunk.ids.len() as u64;
         conn.count_migrated(documents);
@@ -144,21 +145,4 @@ pub(super) async fn move_all(
         pace.pause(conn, documents).await;
     }
     Ok(moved)
-}
-
-/// Checks the settings and the indexes, counts the documents for a progress callback, and begins the walk.
-pub(crate) async fn begin(
-    ensure: &Ensure<'_>,
-    collection: &Raw,
-    walk: Walk,
-    conn: &mut Conn<'_>,
-    reporter: &mut Reporter<'_>,
-) -> Result<Chunks> {
-    ensure.require(conn).await?;
-    ensure.check_indexes(conn).await?;
-    if reporter.is_asked() {
-        let filter = walk.filter.clone();
-        reporter.begin(Conn::new().count_documents(collection, filter, None).await?);
-    }
-    conn.chunks("walk through the documents", walk, collection).await
 }

@@ -1,13 +1,21 @@
-use mongo_patterns_core::document_id::with_ids;
+#[allow(unused_imports)] // the documentation links to them
+use mongo_patterns_core::ErrorKind::SettingsMismatch;
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::document_id::{by_ids, with_ids};
 use mongo_patterns_core::migration::both;
+use mongo_patterns_core::progress::Reporter;
 use mongo_patterns_core::send::{self, Rows, next_rows};
 use mongo_patterns_core::verify::{Scan, Verify, scan};
+use mongo_patterns_core::{Error, Result};
+use mongodb::Collection;
+use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::options::FindOptions;
 
-use super::prelude::*;
 use crate::finding::{Finding, Problem};
-use crate::transfer::ids;
-use crate::wholes::{self, Related};
+use crate::query;
+use crate::related::{RelatedCollection, distinct_ids};
+use crate::repository::{Archive, Shared};
+use crate::transfer::ids_of;
 
 /// The documents that are looked for together.
 const BATCH: u32 = 1000;
@@ -45,18 +53,18 @@ impl<D> Archive<D> {
             scan(Check {
                 shared,
                 reporter,
-                part: Part::Both,
+                stage: Stage::InBoth,
                 rows: None,
             })
         })
     }
 }
 
-/// A part of the verification.
+/// A stage of the verification.
 #[derive(Clone, Copy)]
-enum Part {
+enum Stage {
     /// The documents that are in both collections.
-    Both,
+    InBoth,
     /// The ages of the documents of the collection.
     Current,
     /// The ages of the archived documents.
@@ -68,31 +76,31 @@ enum Part {
 struct Check<'a> {
     shared: &'a Shared,
     reporter: Reporter<'a>,
-    part: Part,
+    stage: Stage,
     rows: Option<Rows>,
 }
 
 impl Check<'_> {
-    fn collection(&self) -> &Raw {
-        match self.part {
-            Part::Current => &self.shared.current,
-            Part::Both | Part::Archived => &self.shared.archived,
-            Part::Related(number, archived) => self.shared.wholes.related[number].ends(archived)[0],
+    fn collection(&self) -> &Collection<RawDocumentBuf> {
+        match self.stage {
+            Stage::Current => &self.shared.current,
+            Stage::InBoth | Stage::Archived => &self.shared.archived,
+            Stage::Related(number, archived) => self.shared.related.collections[number].from_and_to(archived)[0],
         }
     }
 
     async fn open(&mut self) -> Result<Rows> {
         let options = FindOptions::builder().projection(doc! { "_id": 1 }).batch_size(BATCH);
-        let (filter, options) = match self.part {
-            Part::Both => {
+        let (filter, options) = match self.stage {
+            Stage::InBoth => {
                 if self.reporter.is_asked() {
                     self.reporter.begin(send::estimated_count(&self.shared.archived).await?);
                 }
                 (Document::new(), options.sort(doc! { "_id": 1 }).build())
             }
-            Part::Current | Part::Archived => (query::without_date(&self.shared.settings), options.build()),
-            Part::Related(number, _) => {
-                let field = self.shared.wholes.related[number].field.as_str();
+            Stage::Current | Stage::Archived => (query::without_date(self.shared.age_field()), options.build()),
+            Stage::Related(number, _) => {
+                let field = self.shared.related.collections[number].field.as_str();
                 let mut options = options.build();
                 options.projection = Some(doc! { field: 1 });
                 (Document::new(), options)
@@ -116,33 +124,33 @@ impl Scan for Check<'_> {
         let rows = next_rows(rows, BATCH as usize).await?;
         if rows.is_empty() {
             self.rows = None;
-            let next = match self.part {
-                Part::Both => Part::Current,
-                Part::Current => Part::Archived,
-                Part::Archived => Part::Related(0, false),
-                Part::Related(number, false) => Part::Related(number, true),
-                Part::Related(number, true) => Part::Related(number + 1, false),
+            let next = match self.stage {
+                Stage::InBoth => Stage::Current,
+                Stage::Current => Stage::Archived,
+                Stage::Archived => Stage::Related(0, false),
+                Stage::Related(number, false) => Stage::Related(number, true),
+                Stage::Related(number, true) => Stage::Related(number + 1, false),
             };
-            if matches!(next, Part::Related(number, _) if number == self.shared.wholes.related.len()) {
+            if matches!(next, Stage::Related(number, _) if number == self.shared.related.collections.len()) {
                 return Ok(None);
             }
-            self.part = next;
+            self.stage = next;
             return Ok(Some(Vec::new()));
         }
-        let batch = ids(&rows);
+        let batch = ids_of(&rows);
         let namespace = self.collection().namespace();
         let named = |ids: Vec<Bson>, problem| {
             let named = ids.into_iter().map(|id| Finding::new(namespace.clone(), id, problem));
             named.collect::<Vec<_>>()
         };
-        Ok(Some(match self.part {
-            Part::Both => {
+        Ok(Some(match self.stage {
+            Stage::InBoth => {
                 self.reporter.advance(batch.len() as u64);
                 named(in_both(self.shared, &batch).await?, Problem::InBoth)
             }
-            Part::Current | Part::Archived => named(batch, Problem::NoDate),
-            Part::Related(number, archived) => {
-                let related = &self.shared.wholes.related[number];
+            Stage::Current | Stage::Archived => named(batch, Problem::NoDate),
+            Stage::Related(number, archived) => {
+                let related = &self.shared.related.collections[number];
                 named(
                     elsewhere(self.shared, related, archived, &rows).await?,
                     Problem::Elsewhere,
@@ -153,46 +161,53 @@ impl Scan for Check<'_> {
 }
 
 /// Returns the related documents of these whose document is in the other collection.
-async fn elsewhere(shared: &Shared, related: &Related, archived: bool, rows: &[RawDocumentBuf]) -> Result<Vec<Bson>> {
+async fn elsewhere(
+    shared: &Shared,
+    related: &RelatedCollection,
+    archived: bool,
+    rows: &[RawDocumentBuf],
+) -> Result<Vec<Bson>> {
     let (own, other) = match archived {
         true => (&shared.archived, &shared.current),
         false => (&shared.current, &shared.archived),
     };
-    let id = shared.wholes.id.as_str();
+    let id = shared.related.id.as_str();
     let with = |ids: &[Bson]| with_ids(id, ids);
-    let named = wholes::values(rows, related.field.as_str());
-    let mut found = Vec::new();
+    let named = distinct_ids(rows, related.field.as_str());
+    let mut elsewhere = Vec::new();
     if named.is_empty() {
-        return Ok(found);
+        return Ok(elsewhere);
     }
     let options = FindOptions::builder().projection(doc! { id: 1 }).build();
     let others = Conn::new().find_all(other, with(&named), options).await?;
-    for named in wholes::values(&others, id) {
+    for named in distinct_ids(&others, id) {
         let named = std::slice::from_ref(&named);
         let is_here = async || Ok::<_, Error>(Conn::new().find_one(own, with(named), None).await?.is_some());
         if is_here().await? {
             continue;
         }
-        let filter = both(by_ids(&ids(rows)), related.of(named));
-        let still = Conn::new().find_all(related.ends(archived)[0], filter, None).await?;
+        let filter = both(by_ids(&ids_of(rows)), related.with_ids(named));
+        let still = Conn::new()
+            .find_all(related.from_and_to(archived)[0], filter, None)
+            .await?;
         // All of them may have moved since.
         if !is_here().await? {
-            found.extend(ids(&still));
+            elsewhere.extend(ids_of(&still));
         }
     }
-    Ok(found)
+    Ok(elsewhere)
 }
 
 /// Returns the archived documents of these that the collection has too, and the archive still.
 async fn in_both(shared: &Shared, archived: &[Bson]) -> Result<Vec<Bson>> {
-    let mut found = archived.to_vec();
+    let mut in_both = archived.to_vec();
     // The archive again, because a document may have been restored between the reads.
     for collection in [&shared.current, &shared.archived] {
-        if found.is_empty() {
+        if in_both.is_empty() {
             break;
         }
         let options = FindOptions::builder().projection(doc! { "_id": 1 }).build();
-        found = ids(&Conn::new().find_all(collection, by_ids(&found), options).await?);
+        in_both = ids_of(&Conn::new().find_all(collection, by_ids(&in_both), options).await?);
     }
-    Ok(found)
+    Ok(in_both)
 }

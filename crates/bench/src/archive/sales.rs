@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use mongo_patterns_archive::Archive;
-use mongo_patterns_archive::files::{Directory, FileArchive};
+use mongo_patterns_archive_files::FileArchive;
+use mongo_patterns_archive_files::object_store::local::LocalFileSystem;
 use mongodb::Collection;
 use mongodb::bson::{DateTime, Document, doc};
 use tempfile::TempDir;
@@ -37,7 +38,8 @@ impl Sales {
     }
 
     pub(super) fn files(&self) -> Result<FileArchive<Document>> {
-        let archive = FileArchive::builder(self.current.clone(), Directory::new(self.directory.path()));
+        let store = LocalFileSystem::new_with_prefix(self.directory.path())?.with_fsync(true);
+        let archive = FileArchive::builder(self.current.clone(), Arc::new(store), "");
         Ok(archive.age_field("date").older_than(Duration::ZERO).build()?)
     }
 

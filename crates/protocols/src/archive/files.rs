@@ -1,6 +1,6 @@
 //! A document that is archived in a file, and restored.
 //!
-//! Mirrors `files/run.rs`, `files/restore.rs` and `files/file.rs` in `crates/archive/src`.
+//! Mirrors `transfer.rs`, `files.rs` and `action/restore.rs` in `crates/archive-files/src`.
 
 use stateright::Property;
 

@@ -1,6 +1,6 @@
 //! An outlier that is archived with its overflow documents, and restored, beside pushes.
 //!
-//! Mirrors `transfer.rs` and `wholes.rs` in `crates/archive/src`, and the pushes of `crates/outlier/src` to an outlier that
+//! Mirrors `transfer.rs` and `related.rs` in `crates/archive/src`, and the pushes of `crates/outlier/src` to an outlier that
 //! their process knows.
 //!
 //! An overflow document has room for one element. Elements are bits.

@@ -72,9 +72,6 @@ impl Migrate<'_> {
             chunk,
             pace: self.options.pace(),
         };
-        let ensure = shared.ensure();
-        ensure.require(conn).await?;
-        ensure.check_indexes(conn).await?;
         run.execute(conn, reporter).await
     }
 }
@@ -88,14 +85,11 @@ struct Run<'a> {
 impl Run<'_> {
     async fn execute(mut self, conn: &mut Conn<'_>, mut reporter: Reporter<'_>) -> Result<Migrated> {
         let (collection, settings) = (&self.shared.collection, &self.shared.settings);
-        if reporter.is_asked() {
-            let filter = query::older(settings);
-            reporter.begin(Conn::new().count_documents(collection, filter, None).await?);
-        }
         let mut migrated = Migrated::default();
         let walk = Walk::by_bytes(query::older(settings), self.chunk);
-        let mut chunks = conn
-            .chunks("walk through the older documents", walk, collection)
+        let (ensure, purpose) = (self.shared.ensure(), "walk through the older documents");
+        let mut chunks = ensure
+            .begin_chunks(purpose, walk, collection, conn, &mut reporter)
             .await?;
         while let Some(chunk) = chunks.next_chunk().await? {
             let documents = chunk.ids.len() as u64;

@@ -1,13 +1,19 @@
 use std::time::Duration;
 
-use mongo_patterns_core::{Removed, transaction};
-use mongodb::bson::RawBson;
+#[allow(unused_imports)] // the documentation links to them
+use mongo_patterns_core::ErrorKind::{
+    Contention, DuplicateKey, InvalidArgument, TooLarge, Unsupported, ValidationFailed,
+};
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::document_id::by_id;
+use mongo_patterns_core::error::refused_move;
+use mongo_patterns_core::{DocumentId, Error, ErrorKind, IntoId, Removed, Result, transaction};
 use mongodb::bson::oid::ObjectId;
+use mongodb::bson::{Bson, DateTime, RawBson, doc};
 use mongodb::options::FindOneOptions;
 
-use super::prelude::*;
 use crate::entry::{Entry, of_size};
-use crate::refused::refused;
+use crate::trash::{Shared, Trash};
 
 impl<D> Trash<D> {
     /// Deletes a document: moves it to the trash.
@@ -103,7 +109,7 @@ async fn delete(shared: &Shared, id: &Bson, entry: &Entry, conn: &mut Conn<'_>) 
         };
     };
     let inserted = conn.insert_one(trash, entry.with(&document), None).await;
-    inserted.map_err(|error| refused(error, current, Some(id.clone())))?;
+    inserted.map_err(|error| refused_move(error, current, std::slice::from_ref(id)))?;
     Ok(Removed::new(true))
 }
 

@@ -1,9 +1,14 @@
-use mongo_patterns_core::migration;
+#[allow(unused_imports)] // the documentation links to them
+use mongo_patterns_core::ErrorKind::{IndexMissing, InvalidArgument, SettingsMismatch};
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::{Result, age, migration};
+use mongodb::bson::DateTime;
 
-use super::prelude::*;
 use crate::action::delete::Deletion;
-use crate::query;
+use crate::entry::DELETED_AT;
 use crate::results::DeletedArchived;
+use crate::trash::{Shared, Trash};
 
 impl<D> Trash<D> {
     /// Deletes the entries from before a time for good, in the background.
@@ -51,8 +56,8 @@ impl EmptyBefore<'_> {
         let deletion = Deletion {
             ensure: &shared.ensure(),
             collection: &shared.trash,
-            filter: query::older(entry::DELETED_AT, self.before),
-            index: query::index(entry::DELETED_AT),
+            filter: age::before(DELETED_AT, self.before),
+            index: age::index(DELETED_AT),
             chunk,
             pace: self.options.pace(),
             related: None,

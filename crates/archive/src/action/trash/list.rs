@@ -1,9 +1,19 @@
-use super::prelude::*;
-use crate::decode::decode;
+use std::marker::PhantomData;
+
+#[allow(unused_imports)] // the documentation links to them
+use mongo_patterns_core::ErrorKind::{Corrupt, Decode, IndexMissing, InvalidArgument};
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::stored::{decode, id_of};
+use mongo_patterns_core::{DocumentId, Error, Result};
+use mongodb::bson::Document;
+use serde::de::DeserializeOwned;
+
+use crate::action::NOT_DECODED;
+use crate::entry;
 use crate::page::Page;
 use crate::results::{TrashEntry, TrashPage};
 use crate::token::TrashToken;
-use crate::trash::BY_TIME;
+use crate::trash::{BY_TIME, Shared, Trash};
 
 impl<D> Trash<D> {
     /// Reads a page of the deleted documents, with the time of their deletion and who deleted them: the newest first.
@@ -71,7 +81,7 @@ impl<D: DeserializeOwned> List<'_, D> {
             &self.shared.trash,
             Page {
                 date: entry::DELETED_AT,
-                index: BY_TIME,
+                index: BY_TIME.to_owned(),
                 newest_first: true,
                 limit: self.limit,
             },
@@ -93,7 +103,7 @@ impl<D: DeserializeOwned> List<'_, D> {
             _ => None,
         };
         let entries = rows.iter().map(|(deleted_at, stored)| {
-            let document = entry::document_of(stored).and_then(decode);
+            let document = entry::document_of(stored).and_then(|document| decode(document, "", NOT_DECODED));
             let of_entry = |error: Error| error.at(id_of(stored), "document").of_collection(trash);
             Ok(TrashEntry {
                 document: document.map_err(of_entry)?,

@@ -1,11 +1,21 @@
+#[allow(unused_imports)] // the documentation links to them
+use mongo_patterns_core::ErrorKind::{
+    AlreadyExists, Contention, Corrupt, DuplicateKey, IndexMissing, InvalidArgument, NotFound, Unsupported,
+    ValidationFailed,
+};
+use mongo_patterns_core::action::Write;
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::document_id::by_id;
 use mongo_patterns_core::index::hinted;
-use mongo_patterns_core::transaction;
+use mongo_patterns_core::stored::id_of;
+use mongo_patterns_core::{DocumentId, IntoId, Result, transaction};
+use mongodb::bson::{Bson, doc};
 use mongodb::options::{FindOneOptions, Hint};
 
-use super::prelude::*;
+use crate::entry;
 use crate::results::Restored;
-use crate::transfer::{is_there, put_back};
-use crate::trash::BY_DOCUMENT;
+use crate::transfer::{already_restored, put_back};
+use crate::trash::{BY_DOCUMENT, Shared, Trash};
 
 impl<D> Trash<D> {
     /// Restores a deleted document: moves it back. If several documents with this `_id` were deleted, the newest one.
@@ -59,13 +69,13 @@ async fn restore(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Rest
         .sort(doc! { entry::DELETED_AT: -1, "_id": -1 })
         .hint(Hint::Name(BY_DOCUMENT.to_owned()))
         .build();
-    let found = conn.find_one(trash, entry::of_document(id), newest).await;
-    let Some(found) = found.map_err(|error| hinted(error, BY_DOCUMENT))? else {
-        return is_there(current, id, conn).await;
+    let stored = conn.find_one(trash, entry::of_document(id), newest).await;
+    let Some(stored) = stored.map_err(|error| hinted(error, BY_DOCUMENT))? else {
+        return already_restored(current, id, conn).await;
     };
-    let document = entry::document_of(&found).map_err(|error| error.of_collection(trash))?;
+    let document = entry::document_of(&stored).map_err(|error| error.of_collection(trash))?;
     // With the shard key.
-    let mut of_entry = by_id(&id_of(&found));
+    let mut of_entry = by_id(&id_of(&stored));
     of_entry.extend(entry::of_document(id));
     put_back(trash, of_entry, document.to_owned(), current, conn).await
 }

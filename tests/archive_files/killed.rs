@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use mongo_patterns::archive::files::FileArchive;
+use mongo_patterns::archive_files::FileArchive;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::spec::BinarySubtype;
 use mongodb::bson::{Binary, Document, doc};

@@ -1,20 +1,23 @@
-//! An archive in files, of a directory or an object store: [`FileArchive`]. With the feature `files`.
+//! MongoDB's archive pattern in files: old documents move to files of a directory or an object store, while services write.
 //!
-//! MongoDB's manual recommends files for archived data, before another cluster and a second collection: they are the cheapest form, and
-//! the one for data that is nearly never read.
+//! The pattern is that of MongoDB's manual, "Archive Data". It recommends files before another cluster and a second collection:
+//! they are the cheapest form, and the one for data that is nearly never read.
 //!
 //! # Usage
 //!
 //! ```no_run
+//! use std::sync::Arc;
 //! use std::time::Duration;
 //!
 //! use mongo_patterns::Repository;
-//! use mongo_patterns::archive::files::{Directory, FileArchive};
+//! use mongo_patterns::archive_files::FileArchive;
+//! use mongo_patterns::archive_files::object_store::local::LocalFileSystem;
 //! use mongo_patterns::mongodb::bson::{DateTime, Document, doc};
 //!
-//! # async fn f(database: mongo_patterns::mongodb::Database, march: DateTime, april: DateTime) -> mongo_patterns::Result<()> {
+//! # async fn f(database: mongo_patterns::mongodb::Database, march: DateTime, april: DateTime) -> Result<(), Box<dyn std::error::Error>> {
 //! let sales = database.collection::<Document>("sales");
-//! let archive = FileArchive::<Document>::builder(sales, Directory::new("/mnt/archive/sales"))
+//! let store = LocalFileSystem::new_with_prefix("/mnt/archive")?.with_fsync(true);
+//! let archive = FileArchive::<Document>::builder(sales, Arc::new(store), "sales")
 //!     .age_field("date")
 //!     .older_than(Duration::from_secs(5 * 365 * 24 * 60 * 60))
 //!     .keep(doc! { "retentionPolicy": "permanent" })
@@ -28,6 +31,18 @@
 //! }
 //! # Ok(())
 //! # }
+//! ```
+//!
+//! The files are in any store of the crate [`object_store`]: a directory, and with its features S3, Google Cloud and Azure. The
+//! [builder](FileArchive::builder) has what a store must promise.
+//!
+//! ```toml
+//! object_store = { version = "0.14", features = ["aws"] }
+//! ```
+//!
+//! ```text
+//! let store = AmazonS3Builder::from_env().with_bucket_name("archive").build()?;
+//! let archive = FileArchive::<Document>::builder(sales, Arc::new(store), "sales")
 //! ```
 //!
 //! # Stored form
@@ -47,23 +62,24 @@
 //!
 //! - A document is in the collection or in a file of the archive, in exactly one of them for every reader of a snapshot of the
 //!   collection and the records.
-// proof: archive::files_concurrent::nothing_is_lost_beside_writers, archive::files_killed::a_run_that_is_killed_at_any_step_loses_nothing
+// proof: archive_files::concurrent::nothing_is_lost_beside_writers, archive_files::killed::a_run_that_is_killed_at_any_step_loses_nothing
 //! - An acknowledged write of another client is in the archived document, or the document stays.
-// proof: archive::files_concurrent::nothing_is_lost_beside_writers, archive::files_concurrent::a_write_after_the_file_was_written_is_kept
+// proof: archive_files::concurrent::nothing_is_lost_beside_writers, archive_files::concurrent::a_write_after_the_file_was_written_is_kept
 //! - A document keeps all of its bytes.
-// proof: archive::files::documents_keep_their_bytes_there_and_back
+// proof: archive_files::run::documents_keep_their_bytes_there_and_back
 //! - A process that dies leaves at most one file that is no part of the archive. The next run deletes it. If the process was only
-//!   paused, writes the file after that run, and dies then, [`verify`](FileArchive::verify) names the file.
-// proof: archive::files_killed::a_run_that_is_killed_at_any_step_loses_nothing, archive::files_killed::a_restore_that_is_killed_at_any_step_loses_nothing
+//!   paused, writes the file after that run, and dies then, [`verify`](FileArchive::verify) names the file. A directory can also
+//!   have a temporary file of the process, such as `NAME.bson.zst#1`, which no call reads: delete it.
+// proof: archive_files::killed::a_run_that_is_killed_at_any_step_loses_nothing, archive_files::killed::a_restore_that_is_killed_at_any_step_loses_nothing
 //! - A store that fails changes nothing, and locks no document.
-// proof: archive::files_store::a_store_that_fails_changes_nothing, archive::files_store::a_store_that_hangs_locks_no_document
+// proof: archive_files::store::a_store_that_fails_changes_nothing, archive_files::store::a_store_that_hangs_locks_no_document
 //! - A changed, truncated or missing file is an error, and changes nothing.
-// proof: archive::files_store::a_damaged_file_is_found_and_not_restored
+// proof: archive_files::store::a_damaged_file_is_found_and_not_restored
 //! - No file is deleted that the catalog does not name. So a catalog that was deleted, or restored from a backup, loses no file.
-// proof: archive::files_store::a_file_without_a_record_is_reported_and_stays
+// proof: archive_files::store::a_file_without_a_record_is_reported_and_stays
 //!
-//! No other program may change or delete the files. A store has the files of one archive: [`verify`](FileArchive::verify) names those that it
-//! does not know. A copy of the cluster, such as a test system that was restored from a backup, needs a copy of the files too: with
+//! No other program may change or delete the files. A prefix has the files of one archive: [`verify`](FileArchive::verify) names those that it
+//! does not know. After a failure of the machine, a directory can have a deleted file again: `verify` names it. A copy of the cluster, such as a test system that was restored from a backup, needs a copy of the files too: with
 //! the same store, it would delete those of the other one.
 //!
 //! # Cost
@@ -100,29 +116,19 @@
 //! Extended JSON has no form for some documents: a stored `{ "$numberLong": "1" }` is a number afterwards. Every form of a document in
 //! BSON is exact.
 
-mod archive;
-mod delete;
-mod file;
-mod problem;
-mod read;
-mod restore;
-mod run;
+pub mod action;
+mod builder;
+mod files;
+mod finding;
+mod form;
+mod repository;
+mod results;
 mod store;
-mod verify;
+mod transfer;
 
-pub use archive::{FileArchive, FileArchiveBuilder};
-pub use delete::DeleteFilesBefore;
-pub use file::ArchiveFile;
-pub use problem::{FileFinding, FileProblem};
-pub use run::ToFiles;
-pub use store::{Directory, FileStore, StoreFuture};
-
-/// The names that most calls use.
-mod prelude {
-    #[allow(unused_imports)] // the links of the documentation use them
-    pub(super) use mongo_patterns_core::{ErrorKind::*, Repository};
-
-    pub(super) use super::archive::{FileArchive, Shared};
-    pub(super) use super::file::*;
-    pub(super) use crate::prelude::*;
-}
+pub use builder::FileArchiveBuilder;
+pub use finding::{Finding, Problem};
+pub use mongo_patterns_core::{Progress, Repository};
+pub use object_store;
+pub use repository::FileArchive;
+pub use results::{ArchiveFile, DeletedFiles, Moved};

@@ -1,16 +1,24 @@
-use mongo_patterns_core::error::refused_document;
-use mongo_patterns_core::transaction;
+#[allow(unused_imports)] // the documentation links to it
+use mongo_patterns_core::Error;
+#[allow(unused_imports)] // the documentation links to them
+use mongo_patterns_core::ErrorKind::{AlreadyExists, Contention, Corrupt, DuplicateKey, FileStore, NotFound};
+use mongo_patterns_core::action::Write;
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::error::refused_move;
+use mongo_patterns_core::stored::id_of;
+use mongo_patterns_core::{Result, transaction};
+use mongodb::bson::{Bson, RawDocumentBuf};
 
-use super::prelude::*;
-use crate::refused::refused;
+use crate::files::not_found;
+use crate::form::STORED;
+use crate::repository::{FileArchive, Shared};
 use crate::results::Moved;
-use crate::transfer::ids;
 
 impl<D> FileArchive<D> {
     /// Restores the documents of a file: inserts them in the collection, and deletes the file.
     ///
     /// ```no_run
-    /// # use mongo_patterns::archive::files::FileArchive;
+    /// # use mongo_patterns::archive_files::FileArchive;
     /// # use mongo_patterns::mongodb::bson::{DateTime, Document};
     /// # async fn f(archive: FileArchive<Document>, march: DateTime, april: DateTime) -> mongo_patterns::Result<()> {
     /// for file in archive.files(march..april).await? {
@@ -40,12 +48,9 @@ impl<D> FileArchive<D> {
         let (shared, name): (&Shared, String) = (self.shared(), name.into());
         Write::new(shared.operation("restore_file"), async move |session| {
             let documents = shared.load(&name, &mut Conn::new()).await?;
-            let moved = Moved {
-                documents: documents.len() as u64,
-                ..Moved::default()
-            };
+            let moved = Moved::count(&documents, shared.age_field());
             let mut conn = Conn::enter(session, &shared.lanes, "").await?;
-            let (retry, context) = (&shared.settings.retry, (shared, name.as_str(), documents));
+            let (retry, context) = (&shared.retry, (shared, name.as_str(), documents));
             transaction::run(&shared.current, retry, &mut conn, context, |conn, context| {
                 Box::pin(restore(context, conn))
             })
@@ -64,13 +69,13 @@ async fn restore(
     (shared, name, documents): &mut (&Shared, &str, Vec<RawDocumentBuf>),
     conn: &mut Conn<'_>,
 ) -> Result<()> {
-    if !shared.mark(name, &[STORED], conn).await? {
+    if !shared.mark_deleted(name, &[STORED], conn).await? {
         return Err(not_found());
     }
     let current = &shared.current;
     let inserted = conn.insert_many(current, documents.clone(), None).await;
     inserted.map(drop).map_err(|error| {
-        let id = refused_document(&error).and_then(|at| ids(documents).get(at).cloned());
-        refused(error, current, id)
+        let ids: Vec<Bson> = documents.iter().map(|document| id_of(document)).collect();
+        refused_move(error, current, &ids)
     })
 }

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use futures::future::{join_all, try_join_all};
 use mongo_patterns::ErrorKind;
-use mongo_patterns::archive::files::ArchiveFile;
+use mongo_patterns::archive_files::ArchiveFile;
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, Document, doc};
 
-use super::files::{numbers, sales};
-use super::sales::{beside_blocked, beside_writers, count_in, counted};
+use super::run::{numbers, sales};
+use crate::archive::sales::{beside_blocked, beside_writers, count_in, counted};
 use support::archive::files::{archive, assert_tidy, both, builder, filed, plant, sum};
 use support::archive::sales::{current, new};
 use support::common::all;
@@ -73,7 +73,7 @@ async fn a_document_that_others_hold_does_not_stop_a_run() {
         let held = sales.update_one(doc! { "_id": 5 }, doc! { "$set": { "n": 1 } });
         held.session(&mut session).await.unwrap();
         let moved = archive.run().await.unwrap();
-        assert_eq!((moved.documents, moved.busy, moved.conflicts), (15, 1, 0));
+        assert_eq!((moved.documents, moved.busy), (15, 1));
         assert_tidy(db, &archive).await;
         session.commit_transaction().await.unwrap();
         assert_eq!(archive.run().await.unwrap().documents, 1);

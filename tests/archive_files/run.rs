@@ -1,14 +1,17 @@
 //! An archive in files.
 
+use std::sync::Arc;
+
 use futures::TryStreamExt;
-use mongo_patterns::archive::files::{ArchiveFile, Directory, FileArchive};
+use mongo_patterns::archive_files::object_store::memory::InMemory;
+use mongo_patterns::archive_files::{ArchiveFile, FileArchive};
 use mongo_patterns::{ErrorKind, Progress};
 use mongo_patterns_testkit::{self as testkit};
 use mongodb::IndexModel;
 use mongodb::bson::{Document, RawDocumentBuf, doc};
 use mongodb::options::IndexOptions;
 
-use super::values::{ids, values};
+use crate::archive::values::{ids, values};
 use support::archive::files::{archive, assert_tidy, both, builder, content, plant, records};
 use support::archive::sales::{current, new, old, sale};
 use support::common::{all, assert_names};
@@ -24,6 +27,12 @@ pub fn numbers(ids: impl IntoIterator<Item = i32>) -> Vec<i32> {
     ids.into_iter().collect()
 }
 
+/// Returns the bytes of documents in the collection.
+fn moved_bytes(documents: impl Iterator<Item = Document>) -> u64 {
+    let bytes = |document: Document| mongodb::bson::serialize_to_vec(&document).unwrap().len() as u64;
+    documents.map(bytes).sum()
+}
+
 #[tokio::test]
 async fn old_documents_are_archived_in_files() {
     testkit::run(async |db| {
@@ -32,10 +41,18 @@ async fn old_documents_are_archived_in_files() {
         permanent.insert("retentionPolicy", "permanent");
         let stay = [permanent, sale(101, new(1)), doc! { "_id": 102 }];
         plant(db, sales(0..12).chain(stay)).await;
+        let planned = archive.run().chunk(5).plan().await.unwrap().migrated;
+        assert_eq!(both(db).await[1], []);
+        db.recorder().clear();
         let mut seen = Vec::new();
         let run = archive.run().chunk(5);
         let moved = run.on_progress(|at: Progress| seen.push(at)).await.unwrap();
-        assert_eq!((moved.documents, moved.conflicts, moved.busy), (12, 0, 0));
+        let bytes = moved_bytes(sales(0..12));
+        assert_eq!(
+            (moved.documents, moved.bytes, moved.oldest, moved.busy),
+            (12, bytes, Some(old(0)), 0)
+        );
+        assert_eq!(planned, moved);
         assert_eq!(seen.last().map(|last| (last.done, last.total)), Some((12, 12)));
         let mut expected = vec!["find", "listIndexes", "aggregate", "find", "find"];
         (0..3).for_each(|_| expected.extend(CHUNK));
@@ -58,7 +75,12 @@ async fn old_documents_are_archived_in_files() {
         assert_eq!(db.recorder().names(), ["find", "listIndexes", "find", "find"]);
 
         db.recorder().clear();
-        assert_eq!(archive.restore_file(&files[1].name).await.unwrap().documents, 5);
+        let restored = archive.restore_file(&files[1].name).await.unwrap();
+        let bytes = moved_bytes(sales(5..10));
+        assert_eq!(
+            (restored.documents, restored.bytes, restored.oldest),
+            (5, bytes, Some(old(5)))
+        );
         let names = ["find", "update", "insert", "commitTransaction", "delete"];
         assert_eq!(db.recorder().names(), names);
         let restored = numbers((5..10).chain(100..103));
@@ -268,7 +290,7 @@ async fn invalid_names_and_settings_are_refused() {
         for invalid in [builder(db).age_field("_id"), builder(db).keep(doc! {})] {
             assert_eq!(invalid.build().unwrap_err().kind(), ErrorKind::Configuration);
         }
-        let bare = FileArchive::<Document>::builder(current(db), Directory::new("nowhere"));
+        let bare = FileArchive::<Document>::builder(current(db), Arc::new(InMemory::new()), "");
         assert_eq!(bare.build().unwrap_err().kind(), ErrorKind::Configuration);
         assert_eq!(both(db).await, [numbers(0..3), vec![]]);
     })

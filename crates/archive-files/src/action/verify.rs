@@ -1,18 +1,25 @@
 use std::collections::BTreeSet;
 
+#[allow(unused_imports)] // the documentation links to them
+use mongo_patterns_core::ErrorKind::{FileStore, SettingsMismatch};
+use mongo_patterns_core::Result;
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::progress::Reporter;
 use mongo_patterns_core::send::{self, Rows, next_rows};
 use mongo_patterns_core::verify::{Scan, Verify, scan};
+use mongodb::bson::{Document, RawDocument, doc};
 use mongodb::options::FindOptions;
 
-use super::prelude::*;
-use super::problem::{FileFinding, FileProblem};
+use crate::finding::{Finding, Problem};
+use crate::form::{DELETED, PENDING, STORED, file_of, name_of};
+use crate::repository::{FileArchive, Shared};
 
 impl<D> FileArchive<D> {
     /// Checks the files: whether each is there, with its SHA-256 and number of documents, and whether the store has others.
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
-    /// # async fn f(archive: mongo_patterns::archive::files::FileArchive<()>) -> mongo_patterns::Result<()> {
+    /// # async fn f(archive: mongo_patterns::archive_files::FileArchive<()>) -> mongo_patterns::Result<()> {
     /// let mut findings = archive.verify().stream();
     /// while let Some(finding) = findings.try_next().await? {
     ///     println!("{}: {}", finding.document_id, finding.problem);
@@ -32,20 +39,20 @@ impl<D> FileArchive<D> {
     ///
     /// # Errors
     /// [`SettingsMismatch`], [`FileStore`], and those of the driver, as the last item of the stream.
-    pub fn verify(&self) -> Verify<'_, FileProblem> {
+    pub fn verify(&self) -> Verify<'_, Problem> {
         let shared = self.shared();
         Verify::new(shared.ensure(), |reporter| {
             scan(Check {
                 shared,
                 reporter,
-                part: Part::Begin,
+                stage: Stage::Begin,
             })
         })
     }
 }
 
-/// A part of the verification.
-enum Part {
+/// A stage of the verification.
+enum Stage {
     Begin,
     /// The files of records.
     Recorded(Rows),
@@ -57,54 +64,57 @@ enum Part {
 struct Check<'a> {
     shared: &'a Shared,
     reporter: Reporter<'a>,
-    part: Part,
+    stage: Stage,
 }
 
 impl Scan for Check<'_> {
-    type Found = FileFinding;
+    type Found = Finding;
 
-    async fn next(&mut self) -> Result<Option<Vec<FileFinding>>> {
-        let mut found = Vec::new();
-        match &mut self.part {
-            Part::Begin => {
-                let (records, all) = (&self.shared.records, self.shared.records(&[PENDING, STORED, DELETED]));
+    async fn next(&mut self) -> Result<Option<Vec<Finding>>> {
+        let mut findings = Vec::new();
+        match &mut self.stage {
+            Stage::Begin => {
+                let (records, all) = (
+                    &self.shared.records,
+                    self.shared.records_in(&[PENDING, STORED, DELETED]),
+                );
                 if self.reporter.is_asked() {
                     let files = Conn::new().count_documents(records, all.clone(), None).await?;
                     self.reporter.begin(files);
                 }
                 let rows = send::find_rows(records, all, send::latest(FindOptions::default())).await?;
-                self.part = Part::Recorded(rows);
+                self.stage = Stage::Recorded(rows);
             }
-            Part::Recorded(rows) => match next_rows(rows, 1).await?.pop() {
+            Stage::Recorded(rows) => match next_rows(rows, 1).await?.pop() {
                 Some(record) => {
                     let problem = self.shared.check(&record).await?;
-                    found.extend(problem.map(|problem| self.shared.finding(name_of(&record), problem)));
+                    findings.extend(problem.map(|problem| self.shared.finding(name_of(&record), problem)));
                     self.reporter.advance(1);
                 }
-                None => self.part = Part::Stored,
+                None => self.stage = Stage::Stored,
             },
-            Part::Stored => {
+            Stage::Stored => {
                 let unknown = self.shared.unknown().await?.into_iter();
-                found.extend(unknown.map(|name| self.shared.finding(name, FileProblem::Unknown)));
-                self.part = Part::End;
+                findings.extend(unknown.map(|name| self.shared.finding(name, Problem::Unknown)));
+                self.stage = Stage::End;
             }
-            Part::End => return Ok(None),
+            Stage::End => return Ok(None),
         }
-        Ok(Some(found))
+        Ok(Some(findings))
     }
 }
 
 impl Shared {
-    fn finding(&self, name: String, problem: FileProblem) -> FileFinding {
-        FileFinding::new(self.records.namespace(), name, problem)
+    fn finding(&self, name: String, problem: Problem) -> Finding {
+        Finding::new(self.records.namespace(), name, problem)
     }
 
-    async fn check(&self, record: &RawDocument) -> Result<Option<FileProblem>> {
+    async fn check(&self, record: &RawDocument) -> Result<Option<Problem>> {
         if record.get_str("state").is_ok_and(|state| state != STORED) {
-            return Ok(Some(FileProblem::Unfinished));
+            return Ok(Some(Problem::Unfinished));
         }
-        let (file, conn) = (ArchiveFile::of(record)?, &mut Conn::new());
-        match self.open(&file, conn).await? {
+        let (file, conn) = (file_of(record)?, &mut Conn::new());
+        match self.documents_or_problem(&file, conn).await? {
             // Unless it was restored or deleted since.
             Err(problem) if self.find(&file.name, conn).await?.is_some() => Ok(Some(problem)),
             _ => Ok(None),
@@ -114,7 +124,7 @@ impl Shared {
     /// Returns the files of the store that have no record.
     async fn unknown(&self) -> Result<BTreeSet<String>> {
         let conn = &mut Conn::new();
-        let mut unknown = self.listed(conn).await?;
+        let mut unknown = self.store.list(conn).await?;
         let names: Vec<String> = unknown.iter().cloned().collect();
         for names in names.chunks(1000) {
             let ids: Vec<Document> = names.iter().map(|name| self.record_id(name.as_str())).collect();
@@ -125,17 +135,9 @@ impl Shared {
         }
         if !unknown.is_empty() {
             // Others were deleted since.
-            let still = self.listed(conn).await?;
+            let still = self.store.list(conn).await?;
             unknown.retain(|name| still.contains(name));
         }
         Ok(unknown)
-    }
-
-    async fn listed(&self, conn: &Conn<'_>) -> Result<BTreeSet<String>> {
-        let names = conn.finish(self.store.list()).await;
-        Ok(names
-            .map_err(|error| store_failed("list", error))?
-            .into_iter()
-            .collect())
     }
 }

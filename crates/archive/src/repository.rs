@@ -1,13 +1,16 @@
 //! The archive, and what its calls share.
 
+use std::time::Duration;
+
+use mongo_patterns_core::age::{self, AgeLimit};
 use mongo_patterns_core::index::{Ensure, Managed, PlannedIndex};
 use mongo_patterns_core::lanes::Lanes;
-use mongo_patterns_core::{Repository, Validator};
+use mongo_patterns_core::{FieldName, Repository, RetryPolicy, Validator};
+use mongodb::Collection;
+use mongodb::bson::{Document, RawDocumentBuf, doc};
 
-use crate::prelude::*;
-use crate::query;
+use crate::related::Related;
 use crate::transfer::Transfer;
-use crate::wholes::{Moving, Wholes};
 
 mongo_patterns_core::repository! {
     /// A collection whose old documents are in a second one.
@@ -15,22 +18,34 @@ mongo_patterns_core::repository! {
     /// `D` is the type of the documents. A clone is cheap, and shares everything. The [crate documentation](crate) has the stored
     /// documents and the guarantees.
     pub struct Archive<D>;
-    "archive": |shared| shared.current, max_time: shared.settings.max_time, "archive" = shared.archived.namespace()
+    "archive": |shared| shared.current, max_time: shared.max_time, "archive" = shared.archived.namespace()
 }
 
 /// The part that does not depend on the type of the documents.
 pub(crate) struct Shared {
-    pub(crate) current: Raw,
-    pub(crate) archived: Raw,
-    pub(crate) settings: Settings,
+    pub(crate) current: Collection<RawDocumentBuf>,
+    pub(crate) archived: Collection<RawDocumentBuf>,
+    pub(crate) limit: AgeLimit,
+    /// The field of each value of which the newest of the old documents is never archived.
+    pub(crate) newest_by: Option<FieldName>,
+    pub(crate) related: Related,
+    pub(crate) retry: RetryPolicy,
+    /// The bound of the time of each command of a read.
+    pub(crate) max_time: Option<Duration>,
     /// Those of the restores of one document.
     pub(crate) lanes: Lanes,
-    /// The name of the index on the age, in both.
-    pub(crate) index: String,
-    pub(crate) wholes: Wholes,
 }
 
 impl Shared {
+    pub(crate) fn age_field(&self) -> &str {
+        self.limit.field.as_str()
+    }
+
+    /// Returns the name of the index on the age, in both collections.
+    pub(crate) fn index_name(&self) -> String {
+        format!("{}_1__id_1", self.age_field())
+    }
+
     /// Returns what moves documents, in a direction.
     pub(crate) fn transfer<'a>(&'a self, filter: &'a Document, restores: bool) -> Transfer<'a> {
         let (from, to) = match restores {
@@ -41,50 +56,36 @@ impl Shared {
             from,
             to,
             filter,
+            restores,
             replaces: false,
             newest: None,
-            wholes: self.moving(restores),
-            retry: &self.settings.retry,
-            age: self.settings.age.as_str(),
-        }
-    }
-
-    pub(crate) fn moving(&self, restores: bool) -> Moving<'_> {
-        Moving {
-            wholes: &self.wholes,
-            restores,
+            related: &self.related,
+            retry: &self.retry,
+            age_field: self.age_field(),
         }
     }
 
     /// Returns what checks the collections, creates the indexes, stores the entry, and shards the collections.
     pub(crate) fn ensure(&self) -> Ensure<'_> {
-        let (settings, wholes, age) = (&self.settings, &self.wholes, self.settings.age.as_str());
-        let by_age = || PlannedIndex::new(self.index.clone(), query::index(age));
+        let (related, age) = (&self.related, self.age_field());
+        let by_age = || PlannedIndex::new(self.index_name(), age::index(age));
         let mut of_current = vec![by_age()];
-        if let Some(by) = &settings.newest_by {
+        let mut settings = doc! {
+            "age": age,
+            "archive_database": self.archived.namespace().db,
+            "archive_collection": self.archived.name(),
+        };
+        if let Some(by) = &self.newest_by {
             let name = format!("{by}_1_{age}_1");
             of_current.push(PlannedIndex::new(name, doc! { by.as_str(): 1, age: 1 }).or_longer());
+            settings.insert("keep_newest_by", by.as_str());
         }
-        let mut collections: Vec<Managed> = vec![wholes.managed(&self.archived, vec![by_age()])];
-        collections.extend(wholes.managed_related(true));
-        collections.push(wholes.managed(&self.current, of_current));
-        collections.extend(wholes.managed_related(false));
-        let mut form = settings.stored_form(&self.archived);
-        wholes.add_settings(&mut form);
-        Ensure::new(self.operation("ensure_indexes"), None, form, collections).fields(vec![("age", age)])
-    }
-}
-
-impl<D> Archive<D> {
-    pub(crate) fn new([current, archived]: [Raw; 2], settings: Settings, wholes: Wholes) -> Self {
-        Self::of(Shared {
-            index: format!("{}_1__id_1", settings.age),
-            lanes: Lanes::new(&current),
-            current,
-            archived,
-            settings,
-            wholes,
-        })
+        related.add_settings(&mut settings);
+        let mut collections: Vec<Managed> = vec![related.managed(&self.archived, vec![by_age()])];
+        collections.extend(related.managed_related(true));
+        collections.push(related.managed(&self.current, of_current));
+        collections.extend(related.managed_related(false));
+        Ensure::new(self.operation("ensure_indexes"), None, settings, collections).fields(vec![("age", age)])
     }
 }
 

@@ -1,12 +1,12 @@
 //! The problems of files.
 
 /// A problem of a file. `document_id` is the name of the file, and `namespace` that of the records.
-pub type FileFinding = mongo_patterns_core::verify::Finding<FileProblem>;
+pub type Finding = mongo_patterns_core::verify::Finding<Problem>;
 
 mongo_patterns_core::problems! {
     /// A kind of problem. Its text says what to do, and contains no user value.
     #[serde(tag = "problem")]
-    pub enum FileProblem {
+    pub enum Problem {
         /// The store does not have the file.
         Missing = "the store does not have the file: put it back from a backup of the store",
         /// The file has another content than when it was written, or less.

@@ -1,16 +1,26 @@
 use std::ops::{Bound, RangeBounds};
 
+#[allow(unused_imports)] // the documentation links to them
+use mongo_patterns_core::ErrorKind::{Corrupt, Decode, FileStore, NotFound};
 use mongo_patterns_core::action::{ActionFuture, Call, Find, run};
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::stored::decode;
+use mongodb::bson::{DateTime, doc};
+use serde::de::DeserializeOwned;
 
-use super::prelude::*;
-use crate::decode::decode;
+use crate::form::{STORED, file_of};
+use crate::repository::FileArchive;
+use crate::results::ArchiveFile;
+
+const NOT_DECODED: &str =
+    "a stored document cannot be read as the type of the documents: change the type, or correct the document";
 
 impl<D> FileArchive<D> {
     /// Lists the files that can have documents of a range of ages, in the order in which they were written; `..` for all.
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
-    /// # use mongo_patterns::archive::files::FileArchive;
+    /// # use mongo_patterns::archive_files::FileArchive;
     /// # use mongo_patterns::mongodb::bson::DateTime;
     /// # async fn f(archive: FileArchive<()>, march: DateTime, april: DateTime) -> mongo_patterns::Result<()> {
     /// for file in archive.files(march..april).await? {
@@ -34,7 +44,7 @@ impl<D> FileArchive<D> {
     /// Those of the driver.
     pub fn files(&self, ages: impl RangeBounds<DateTime>) -> Find<'_, ArchiveFile> {
         let shared = self.shared();
-        let mut filter = shared.records(&[STORED]);
+        let mut filter = shared.records_in(&[STORED]);
         match ages.start_bound() {
             Bound::Unbounded => {}
             Bound::Included(start) => drop(filter.insert("newest", doc! { "$gte": start })),
@@ -46,13 +56,13 @@ impl<D> FileArchive<D> {
             Bound::Excluded(end) => drop(filter.insert("oldest", doc! { "$lt": end })),
         }
         let call = Call::new("archive", "files", &shared.records);
-        Find::new(call, filter, ArchiveFile::of).sort(doc! { "_id": 1 })
+        Find::new(call, filter, file_of).sort(doc! { "_id": 1 })
     }
 
-    /// Reads the documents of a file, after its SHA-256 was compared with that of its record.
+    /// Reads the documents of a file, after its length and its SHA-256 were compared with those of its record.
     ///
     /// ```no_run
-    /// # use mongo_patterns::archive::files::FileArchive;
+    /// # use mongo_patterns::archive_files::FileArchive;
     /// # use mongo_patterns::mongodb::bson::Document;
     /// # async fn f(archive: FileArchive<Document>) -> mongo_patterns::Result<()> {
     /// for file in archive.files(..).await? {
@@ -78,7 +88,10 @@ impl<D> FileArchive<D> {
         let (shared, name) = (self.shared(), name.into());
         run(shared.operation("read"), async move {
             let documents = shared.load(&name, &mut Conn::new()).await?;
-            documents.iter().map(|document| decode(document)).collect()
+            documents
+                .iter()
+                .map(|document| decode(document, "", NOT_DECODED))
+                .collect()
         })
     }
 }

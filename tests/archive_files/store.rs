@@ -1,17 +1,21 @@
 //! Stores that fail, files that others change, and calls that are dropped.
 
+use std::error::Error;
 use std::io::ErrorKind as IoErrorKind;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use mongo_patterns::ErrorKind;
-use mongo_patterns::archive::files::{Directory, FileProblem, FileStore};
+use mongo_patterns::archive_files::object_store::Error as StoreError;
+use mongo_patterns::archive_files::object_store::local::LocalFileSystem;
+use mongo_patterns::archive_files::{FileArchive, Problem};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Document, doc};
 
-use super::files::sales;
+use super::run::sales;
 use support::archive::files::*;
-use support::archive::sales::{current, old, sale};
-use support::common::{dropped_commands, ends};
+use support::archive::sales::{AGE, current, old, sale};
+use support::common::dropped_commands;
 
 /// Writes all documents; an open transaction would let it wait.
 async fn write_all(db: &TestDatabase) {
@@ -34,12 +38,12 @@ async fn a_store_that_fails_changes_nothing() {
             IoErrorKind::ReadOnlyFilesystem,
             IoErrorKind::TimedOut,
         ] {
-            let full = Gated {
+            let full = Gate {
                 fails_with: Some(error),
-                ..Gated::of(db)
+                ..Gate::default()
             };
             full.open.add_permits(10);
-            let full = builder_in(db, full).build().unwrap();
+            let full = builder_in(db, full.store()).build().unwrap();
             let refused = full.run().chunk(3).await.unwrap_err();
             assert_eq!(refused.kind(), ErrorKind::FileStore);
             assert!(refused.to_string().contains(&error.to_string()), "{refused}");
@@ -47,22 +51,28 @@ async fn a_store_that_fails_changes_nothing() {
             write_all(db).await;
             assert_tidy(db, &good).await;
         }
-        // A directory that is not there, and one that is a file.
-        let missing = directory(db).join("missing");
-        std::fs::write(directory(db).join("file"), "").unwrap();
-        for path in [missing, directory(db).join("file")] {
-            let bad = builder_in(db, Directory::new(&path)).build().unwrap();
-            let refused = bad.run().await.unwrap_err();
-            assert_eq!(refused.kind(), ErrorKind::FileStore);
-            // No path, and nothing of the documents.
-            let text = format!("{refused} {refused:?}");
-            assert!(!text.contains("missing") && !text.contains("Claire"), "{text}");
-            assert_eq!(both(db).await, [Vec::from_iter(0..6), vec![]]);
-            write_all(db).await;
-        }
-        std::fs::remove_file(directory(db).join("file")).unwrap();
+        // A prefix that is a file. The text has no path, and nothing of the documents.
+        std::fs::write(directory(db).join("secret"), "").unwrap();
+        let store = Arc::new(LocalFileSystem::new_with_prefix(directory(db)).unwrap());
+        let bad = FileArchive::<Document>::builder(current(db), store, "secret");
+        let refused = bad
+            .age_field("date")
+            .older_than(AGE)
+            .build()
+            .unwrap()
+            .run()
+            .await
+            .unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::FileStore);
+        let text = format!("{refused} {refused:?} {:?}", refused.source().unwrap());
+        assert!(!text.contains("secret") && !text.contains("Claire"), "{text}");
+        let cause = refused.as_driver_error().unwrap().get_custom::<StoreError>().unwrap();
+        assert!(cause.to_string().contains("secret"), "{cause}");
+        assert_eq!(both(db).await, [Vec::from_iter(0..6), vec![]]);
+        write_all(db).await;
+        std::fs::remove_file(directory(db).join("secret")).unwrap();
         assert_eq!(good.run().await.unwrap().documents, 6);
-        assert_eq!(sum(db).await, 5 * 6);
+        assert_eq!(sum(db).await, 4 * 6);
         assert_tidy(db, &good).await;
     })
     .await;
@@ -72,8 +82,8 @@ async fn a_store_that_fails_changes_nothing() {
 #[tokio::test]
 async fn a_store_that_hangs_locks_no_document() {
     testkit::run(async |db| {
-        let gate = Gated::of(db);
-        let archive = archive_in(db, gate.clone()).await;
+        let gate = Gate::default();
+        let archive = archive_in(db, gate.store()).await;
         plant(db, sales(0..6)).await;
         let write = async {
             gate.begun().await;
@@ -92,8 +102,8 @@ async fn a_store_that_hangs_locks_no_document() {
 #[tokio::test]
 async fn a_dropped_run_leaves_nothing_after_the_next_one() {
     testkit::run(async |db| {
-        let gate = Gated::of(db);
-        let archive = archive_in(db, gate.clone()).await;
+        let gate = Gate::default();
+        let archive = archive_in(db, gate.store()).await;
         plant(db, sales(0..6)).await;
         tokio::select! {
             biased;
@@ -119,8 +129,8 @@ async fn a_dropped_run_leaves_nothing_after_the_next_one() {
 #[tokio::test]
 async fn a_slow_process_writes_again_when_another_one_has_discarded_its_file() {
     testkit::run(async |db| {
-        let gate = Gated::of(db);
-        let slow = archive_in(db, gate.clone()).await;
+        let gate = Gate::default();
+        let slow = archive_in(db, gate.store()).await;
         let other = builder(db).build().unwrap();
         plant(db, sales(0..6)).await;
         let overtake = async {
@@ -141,9 +151,9 @@ async fn a_slow_process_writes_again_when_another_one_has_discarded_its_file() {
 #[tokio::test]
 async fn a_store_that_refuses_deletions_is_tried_again() {
     testkit::run(async |db| {
-        let gate = Gated::of(db);
+        let gate = Gate::default();
         gate.open.add_permits(100);
-        let archive = archive_in(db, gate.clone()).await;
+        let archive = archive_in(db, gate.store()).await;
         plant(db, sales(0..6)).await;
         archive.run().chunk(3).await.unwrap();
         let files = archive.files(..).await.unwrap();
@@ -155,7 +165,7 @@ async fn a_store_that_refuses_deletions_is_tried_again() {
             ErrorKind::FileStore
         );
         assert_eq!(both(db).await, [Vec::from_iter(0..3), Vec::from_iter(3..6)]);
-        let expected = [(files[0].name.clone(), FileProblem::Unfinished)];
+        let expected = [(files[0].name.clone(), Problem::Unfinished)];
         assert_eq!(problems(&archive).await, expected);
         gate.refuses_deletions.store(false, Ordering::Relaxed);
         assert_eq!(archive.delete_before(old(9)).await.unwrap().documents, 3);
@@ -179,13 +189,13 @@ async fn a_damaged_file_is_found_and_not_restored() {
         let longer = [&content[..], &content[..]].concat();
         let others = zstd::encode_all(&mongodb::bson::serialize_to_vec(&sale(7, old(0))).unwrap()[..], 0).unwrap();
         let damages = [
-            (None, FileProblem::Missing),
-            (Some(&content[..content.len() / 2]), FileProblem::Changed),
-            (Some(&content[..0]), FileProblem::Changed),
-            (Some(&changed[..]), FileProblem::Changed),
-            (Some(&longer[..]), FileProblem::Changed),
-            (Some(&others[..]), FileProblem::Changed),
-            (Some(b"text"), FileProblem::Changed),
+            (None, Problem::Missing),
+            (Some(&content[..content.len() / 2]), Problem::Changed),
+            (Some(&content[..0]), Problem::Changed),
+            (Some(&changed[..]), Problem::Changed),
+            (Some(&longer[..]), Problem::Changed),
+            (Some(&others[..]), Problem::Changed),
+            (Some(b"text"), Problem::Changed),
         ];
         for (damage, problem) in damages {
             match damage {
@@ -210,7 +220,7 @@ async fn a_damaged_file_is_found_and_not_restored() {
         let is_file = doc! { "_id.kind": "archive_file" };
         let seven = doc! { "$set": { "documents": 7 } };
         catalog.update_one(is_file.clone(), seven).await.unwrap();
-        assert_eq!(problems(&archive).await, [(name.clone(), FileProblem::Changed)]);
+        assert_eq!(problems(&archive).await, [(name.clone(), Problem::Changed)]);
         let six = doc! { "$set": { "documents": 6 } };
         catalog.update_one(is_file.clone(), six).await.unwrap();
         assert_eq!(archive.restore_file(&name).await.unwrap().documents, 6);
@@ -219,6 +229,31 @@ async fn a_damaged_file_is_found_and_not_restored() {
         let without = doc! { "$unset": { "sha256": 1 } };
         catalog.update_one(is_file, without).await.unwrap();
         assert_eq!(archive.files(..).await.unwrap_err().kind(), ErrorKind::Corrupt);
+    })
+    .await;
+}
+
+/// A store that returns less than was written.
+#[tokio::test]
+async fn a_truncated_read_is_found_and_changes_nothing() {
+    testkit::run(async |db| {
+        let gate = Gate::default();
+        gate.open.add_permits(1);
+        let archive = archive_in(db, gate.store()).await;
+        plant(db, sales(0..6)).await;
+        archive.run().await.unwrap();
+        let name = archive.files(..).await.unwrap().pop().unwrap().name;
+        gate.truncates_reads.store(true, Ordering::Relaxed);
+        assert_eq!(archive.read(&name).await.unwrap_err().kind(), ErrorKind::Corrupt);
+        assert_eq!(
+            archive.restore_file(&name).await.unwrap_err().kind(),
+            ErrorKind::Corrupt
+        );
+        assert_eq!(problems(&archive).await, [(name.clone(), Problem::Changed)]);
+        assert_eq!(both(db).await, [vec![], Vec::from_iter(0..6)]);
+        gate.truncates_reads.store(false, Ordering::Relaxed);
+        assert_eq!(archive.restore_file(&name).await.unwrap().documents, 6);
+        assert_tidy(db, &archive).await;
     })
     .await;
 }
@@ -234,8 +269,8 @@ async fn a_file_without_a_record_is_reported_and_stays() {
         db.plain_collection::<Document>("mongo_patterns").drop().await.unwrap();
         mongo_patterns::Repository::ensure_indexes(&archive).await.unwrap();
         std::fs::write(directory(db).join("notes.txt"), "").unwrap();
-        let mut expected: Vec<_> = names.iter().map(|name| (name.clone(), FileProblem::Unknown)).collect();
-        expected.push(("notes.txt".to_owned(), FileProblem::Unknown));
+        let mut expected: Vec<_> = names.iter().map(|name| (name.clone(), Problem::Unknown)).collect();
+        expected.push(("notes.txt".to_owned(), Problem::Unknown));
         assert_eq!(problems(&archive).await, expected);
         current(db).insert_one(sale(9, old(0))).await.unwrap();
         assert_eq!(archive.run().await.unwrap().documents, 1);
@@ -244,43 +279,6 @@ async fn a_file_without_a_record_is_reported_and_stays() {
         for name in names {
             assert_eq!(content(db, &name).len(), 3);
         }
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_directory_has_only_its_own_files() {
-    testkit::run(async |db| {
-        let directory = directory(db);
-        create_directory(&directory);
-        std::fs::create_dir(directory.join("inner")).unwrap();
-        let store = Directory::new(directory.join("inner"));
-        std::fs::write(directory.join("secret"), "").unwrap();
-        for name in ["../secret", "..", ".", "", "/etc/passwd", "a/b", "a/../b", "./a"] {
-            let errors = [
-                store.get(name).await.unwrap_err(),
-                store.put(name, vec![1]).await.unwrap_err(),
-                store.delete(name).await.unwrap_err(),
-            ];
-            for error in errors {
-                assert_eq!(error.kind(), IoErrorKind::InvalidInput, "{name}");
-            }
-        }
-        store.put("a.bson.zst", vec![1, 2]).await.unwrap();
-        assert_eq!(store.get("a.bson.zst").await.unwrap(), [1, 2]);
-        assert_eq!(store.list().await.unwrap(), ["a.bson.zst"]);
-        // What a process left that died in a write.
-        std::fs::write(directory.join("inner/b.bson.tmp"), "").unwrap();
-        assert_eq!(store.list().await.unwrap(), ["a.bson.zst"]);
-        for name in ["a.bson.zst", "b.bson.zst", "b.bson.zst"] {
-            store.delete(name).await.unwrap();
-        }
-        assert_eq!(std::fs::read_dir(directory.join("inner")).unwrap().count(), 0);
-        let missing = ends("the read", store.get("a.bson.zst")).await.unwrap_err();
-        assert_eq!(missing.kind(), IoErrorKind::NotFound);
-        let gone = Directory::new(directory.join("gone"));
-        assert_eq!(gone.list().await.unwrap_err().kind(), IoErrorKind::NotFound);
-        ends("the write", gone.put("a", vec![])).await.unwrap_err();
     })
     .await;
 }

@@ -1,15 +1,22 @@
+#[allow(unused_imports)] // the documentation links to them
+use mongo_patterns_core::ErrorKind::{FileStore, SettingsMismatch};
+use mongo_patterns_core::Result;
+use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::migration;
 use mongo_patterns_core::migration::Step;
+use mongo_patterns_core::progress::Reporter;
+use mongodb::bson::{DateTime, doc};
 use mongodb::options::FindOptions;
 
-use super::prelude::*;
-use crate::results::DeletedArchived;
+use crate::form::{STORED, file_of};
+use crate::repository::{FileArchive, Shared};
+use crate::results::DeletedFiles;
 
 impl<D> FileArchive<D> {
     /// Deletes the files whose documents are all from before a time.
     ///
     /// ```no_run
-    /// # use mongo_patterns::archive::files::FileArchive;
+    /// # use mongo_patterns::archive_files::FileArchive;
     /// # use mongo_patterns::mongodb::bson::DateTime;
     /// # async fn f(archive: FileArchive<()>, ten_years_ago: DateTime) -> mongo_patterns::Result<()> {
     /// let deleted = archive.delete_before(ten_years_ago).await?;
@@ -29,32 +36,32 @@ impl<D> FileArchive<D> {
     /// # Errors
     /// With nothing changed: [`SettingsMismatch`], also when the catalog has no entry. [`FileStore`], and those of the driver.
     /// Call it again.
-    pub fn delete_before(&self, time: DateTime) -> DeleteFilesBefore<'_> {
-        DeleteFilesBefore::with_defaults(self.shared(), time)
+    pub fn delete_before(&self, time: DateTime) -> DeleteBefore<'_> {
+        DeleteBefore::with_defaults(self.shared(), time)
     }
 }
 
 migration! {
     /// Deletes old files; returned by [`FileArchive::delete_before`].
-    pub struct DeleteFilesBefore<'a> {
+    pub struct DeleteBefore<'a> {
         shared: &'a Shared,
         before: DateTime,
     }
-    "delete_before" => DeletedArchived;
+    "delete_before" => DeletedFiles;
 }
 
-impl DeleteFilesBefore<'_> {
-    async fn migrate(self, conn: &mut Conn<'_>, _: Reporter<'_>) -> Result<DeletedArchived> {
+impl DeleteBefore<'_> {
+    async fn migrate(self, conn: &mut Conn<'_>, _: Reporter<'_>) -> Result<DeletedFiles> {
         let shared = self.shared;
         shared.ensure().require(conn).await?;
-        shared.discard_left(conn).await?;
-        let mut old = shared.records(&[STORED]);
+        shared.discard_abandoned(conn).await?;
+        let mut old = shared.records_in(&[STORED]);
         old.insert("newest", doc! { "$lt": self.before });
         let find = Step::find("find old files", &shared.records, old, FindOptions::default());
-        let mut deleted = DeletedArchived::default();
+        let mut deleted = DeletedFiles::default();
         for record in conn.read(find).await?.documents {
-            let file = ArchiveFile::of(&record)?;
-            if shared.mark(&file.name, &[STORED], conn).await? {
+            let file = file_of(&record)?;
+            if shared.mark_deleted(&file.name, &[STORED], conn).await? {
                 shared.remove(&file.name, conn).await?;
                 deleted.documents += file.documents;
             }

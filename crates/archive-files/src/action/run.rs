@@ -1,0 +1,103 @@
+#[allow(unused_imports)] // the documentation links to them
+use mongo_patterns_core::ErrorKind::{FileStore, IndexMissing, InvalidArgument, SettingsMismatch};
+use mongo_patterns_core::Result;
+use mongo_patterns_core::age;
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::migration;
+use mongo_patterns_core::migration::Walk;
+use mongo_patterns_core::progress::Reporter;
+#[allow(unused_imports)] // the documentation links to them
+use mongo_patterns_core::{Error, Repository};
+use mongodb::bson::DateTime;
+
+use crate::repository::{FileArchive, Shared};
+use crate::results::Moved;
+use crate::transfer::Transfer;
+
+impl<D> FileArchive<D> {
+    /// Archives the documents that are old enough, in the background, while services read and write. Each chunk is a file.
+    ///
+    /// ```no_run
+    /// # async fn f(archive: mongo_patterns::archive_files::FileArchive<()>) -> mongo_patterns::Result<()> {
+    /// let moved = archive.run().rate(20_000).await?; // every night
+    /// println!("{} documents", moved.documents);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The oldest documents first. The age is that of the archive's settings, unless the call has a [time](Run::before).
+    ///
+    /// It also deletes the files that calls have left which died.
+    ///
+    /// Several calls at once are safe, in any number of processes, and no faster than one. A [lease](mongo_patterns_core::lease)
+    /// lets one instance of a service call it.
+    ///
+    /// [`plan`](Run::plan) counts what would move, and its bytes. It lists the commands of the first chunk.
+    ///
+    /// # Guarantees
+    /// A document is in the collection or in a file of the archive, and with the same bytes. A concurrent update is in the
+    /// archived document, or the document stays, or the update finds no document. A document that no longer matches stays.
+    ///
+    /// # Cost
+    /// Four round trips, one more with a progress callback, and for each chunk six: a read, an insert in the catalog, and a
+    /// transaction that reads again, deletes, and commits. The server reads the documents three times, and sends them twice.
+    /// The file is written before the transaction. Writers of the documents of a chunk wait, or retry, for the time of the
+    /// transaction. A chunk is in memory, with its file.
+    ///
+    /// # Cancel safety
+    /// A chunk is archived or not. A file in writing is written to its end, and the next run deletes it. Call it again.
+    ///
+    /// # Errors
+    /// With nothing changed: [`InvalidArgument`] for a number that is 0, [`SettingsMismatch`], also when the catalog has no
+    /// entry, and [`IndexMissing`]; [`ensure_indexes`](Repository::ensure_indexes) writes both.
+    ///
+    /// With the chunks before archived: [`FileStore`], and those of the driver. Call it again. The error of the store is the
+    /// custom error of [`as_driver_error`](Error::as_driver_error), an `object_store::Error`, whose text can contain paths.
+    pub fn run(&self) -> Run<'_> {
+        Run::with_defaults(self.shared(), None)
+    }
+}
+
+migration! {
+    /// Archives documents in files; returned by [`FileArchive::run`].
+    pub struct Run<'a> {
+        shared: &'a Shared,
+        before: Option<DateTime>,
+    }
+
+    /// Archives the documents from before a time, instead of those of the age of the settings.
+    before(time: DateTime) => before = Some(time);
+
+    "run" => Moved;
+    in chunks of 5000 "documents";
+}
+
+impl Run<'_> {
+    async fn migrate(self, conn: &mut Conn<'_>, mut reporter: Reporter<'_>) -> Result<Moved> {
+        let (shared, chunk) = (self.shared, self.chunk_size());
+        self.options.check_numbers()?;
+        let before = self.before.unwrap_or_else(|| shared.limit.time());
+        let filter = shared.limit.before(before);
+        let walk = Walk::by_bytes(filter.clone(), chunk).by_index(age::index(shared.age_field()));
+        let (ensure, purpose, mut pace) = (shared.ensure(), "walk through the documents", self.options.pace());
+        let chunks = ensure.begin_chunks(purpose, walk, &shared.current, conn, &mut reporter);
+        let mut chunks = chunks.await?;
+        match conn.is_plan() {
+            true => shared.discard_abandoned(conn).await?,
+            false => shared.discard_abandoned(&mut shared.enter().await?).await?,
+        }
+        let (transfer, mut moved) = (Transfer { shared, filter }, Moved::default());
+        while let Some(chunk) = chunks.next_chunk().await? {
+            moved.add(match (conn.is_plan(), moved.documents) {
+                (true, 0) => transfer.attempt(&chunk.ids, conn).await?,
+                (true, _) => transfer.count(&chunk.ids).await?,
+                (false, _) => transfer.move_chunk(&chunk.ids).await?,
+            });
+            let documents = chunk.ids.len() as u64;
+            conn.count_migrated(documents);
+            reporter.advance(documents);
+            pace.pause(conn, documents).await;
+        }
+        Ok(moved)
+    }
+}

@@ -1,0 +1,184 @@
+//! Documents that move from the collection into a file.
+
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::document_id::by_ids;
+use mongo_patterns_core::migration::{Step, both};
+use mongo_patterns_core::stored::id_of;
+use mongo_patterns_core::{Error, ErrorKind, Result, transaction};
+use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
+use mongodb::error::Error as DriverError;
+use mongodb::options::FindOptions;
+use object_store::Error as StoreError;
+use tokio::task::spawn_blocking;
+
+use crate::form::{self, PENDING, STORED};
+use crate::repository::Shared;
+use crate::results::{ArchiveFile, Moved};
+use crate::store;
+
+/// How often others may refuse a chunk before it is halved.
+const ATTEMPTS: u32 = 3;
+
+/// A move of documents that match a filter.
+pub(crate) struct Transfer<'a> {
+    pub(crate) shared: &'a Shared,
+    pub(crate) filter: Document,
+}
+
+impl Transfer<'_> {
+    /// Moves the documents of a chunk that still match. Halves what others refuse.
+    pub(crate) async fn move_chunk(&self, ids: &[Bson]) -> Result<Moved> {
+        let conn = &mut self.shared.enter().await?;
+        let (mut moved, mut slices) = (Moved::default(), vec![ids]);
+        while let Some(slice) = slices.pop() {
+            match self.retry(slice, conn).await {
+                Ok(done) => moved.add(done),
+                Err(error) if is_refused(&error) && slice.len() > 1 => {
+                    let (first, second) = slice.split_at(slice.len() / 2);
+                    slices.extend([second, first]);
+                }
+                Err(error) if error.kind() == ErrorKind::Contention => moved.busy += 1,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Moves documents together, or none of them, until others have refused it a few times.
+    async fn retry(&self, ids: &[Bson], conn: &mut Conn<'_>) -> Result<Moved> {
+        let (mut attempts, mut refusals) = (self.shared.retry.start(), 0);
+        loop {
+            let error = match self.attempt(ids, conn).await {
+                Ok(moved) => return Ok(moved),
+                Err(error) => error,
+            };
+            match error.kind() {
+                ErrorKind::Contention => refusals += 1,
+                // The driver has waited already.
+                ErrorKind::ServerSelection => return Err(error),
+                _ if error.is_transient() || error.is_outcome_unknown() => {}
+                _ => return Err(error),
+            }
+            if refusals == ATTEMPTS || !attempts.wait().await {
+                return Err(attempts.tried(error));
+            }
+        }
+    }
+
+    /// Moves documents together, or lists the commands of a plan.
+    pub(crate) async fn attempt(&self, ids: &[Bson], conn: &mut Conn<'_>) -> Result<Moved> {
+        let (shared, age_field) = (self.shared, self.shared.age_field());
+        let filter = both(by_ids(ids), self.filter.clone());
+        let documents = read(shared, filter.clone(), conn).await?;
+        if documents.is_empty() {
+            return Ok(Moved::default());
+        }
+        let moved = Moved::count(&documents, age_field);
+        let (documents, file, content) = encode(documents, age_field.to_owned()).await?;
+        let record = form::pending_record(&file, shared.current.name())?;
+        let record = Step::insert_many("record a file", &shared.records, vec![record]);
+        conn.write(record).await?;
+        let name = file.name.clone();
+        let mut context = (shared, filter, documents, file);
+        if conn.is_plan() {
+            replace_by_file(&mut context, conn).await?;
+            return Ok(moved);
+        }
+        let replaced = match shared.store.put(&name, content, conn).await {
+            Err(error) => Err(error),
+            Ok(()) => {
+                let once = shared.retry.clone().with_max_attempts(1);
+                transaction::run(&shared.current, &once, conn, context, |conn, context| {
+                    Box::pin(replace_by_file(context, conn))
+                })
+                .await
+            }
+        };
+        let error = match replaced {
+            Ok(()) => return Ok(moved),
+            // The next run finds out.
+            Err(error) if error.is_outcome_unknown() => return Err(error),
+            Err(error) => error,
+        };
+        match shared.discard(&name, conn).await {
+            // The store may have refused it for that reason.
+            Ok(false) => Err(refused()),
+            // If that failed, the next run does it.
+            Ok(true) | Err(_) => Err(error),
+        }
+    }
+
+    /// Counts the documents of a chunk that a run would move.
+    pub(crate) async fn count(&self, ids: &[Bson]) -> Result<Moved> {
+        let filter = both(by_ids(ids), self.filter.clone());
+        let documents = read(self.shared, filter, &mut Conn::plan()).await?;
+        Ok(Moved::count(&documents, self.shared.age_field()))
+    }
+}
+
+async fn read(shared: &Shared, filter: Document, conn: &mut Conn<'_>) -> Result<Vec<RawDocumentBuf>> {
+    let find = Step::find("read documents", &shared.current, filter, FindOptions::default());
+    Ok(conn.read(find).await?.documents)
+}
+
+/// Returns the documents with their new file and its content.
+async fn encode(
+    documents: Vec<RawDocumentBuf>,
+    age_field: String,
+) -> Result<(Vec<RawDocumentBuf>, ArchiveFile, Vec<u8>)> {
+    let encode = move || form::encode(&documents, &age_field).map(|(file, content)| (documents, file, content));
+    let encoded = spawn_blocking(encode).await.map_err(StoreError::from);
+    let encoded = encoded.and_then(|encoded| {
+        encoded.map_err(|error| StoreError::Generic {
+            store: "zstd",
+            source: error.into(),
+        })
+    });
+    encoded.map_err(|error| store::failed("encode", error))
+}
+
+/// Deletes the documents of a file in the collection, and lets the file be a part of the archive. In a transaction.
+async fn replace_by_file(
+    (shared, filter, expected, file): &mut (&Shared, Document, Vec<RawDocumentBuf>, ArchiveFile),
+    conn: &mut Conn<'_>,
+) -> Result<()> {
+    let Shared { current, records, .. } = *shared;
+    let pending = shared.record_in(&file.name, &[PENDING]);
+    let stored = doc! { "$set": { "state": STORED } };
+    let store = Step::update_one("let the file be a part of the archive", records, pending, stored);
+    let is_pending = conn.write(store).await?.is_none_or(|reply| reply.matched == 1);
+    let documents = read(shared, filter.clone(), conn).await?;
+    if !is_pending || sorted(&documents) != sorted(expected) {
+        return Err(refused());
+    }
+    let ids: Vec<Bson> = documents.iter().map(|document| id_of(document)).collect();
+    let delete = Step::delete_many("delete documents", current, by_ids(&ids));
+    let deleted = conn.write(delete).await?.map(|reply| reply.deleted);
+    // More of them if a document of another shard has the same `_id`.
+    match deleted.is_none_or(|deleted| deleted == file.documents) {
+        true => Ok(()),
+        false => Err(refused()),
+    }
+}
+
+/// Returns the bytes of documents in one order.
+fn sorted(documents: &[RawDocumentBuf]) -> Vec<&[u8]> {
+    let mut bytes: Vec<&[u8]> = documents.iter().map(|document| document.as_bytes()).collect();
+    bytes.sort_unstable();
+    bytes
+}
+
+/// Returns whether fewer documents may move.
+fn is_refused(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Contention | ErrorKind::TooLarge)
+}
+
+/// Returns the error of documents that others have written since they were read, or of a file that another process took for that of
+/// a dead one.
+fn refused() -> Error {
+    Error::from_driver(
+        ErrorKind::Contention,
+        "other calls exhausted the retry policy, nothing was changed: retry later",
+        DriverError::custom("a document was written since it was read"),
+    )
+}
