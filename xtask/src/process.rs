@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 /// The crates of the patterns.
-pub(crate) const PATTERNS: [&str; 10] = [
+pub(crate) const PATTERNS: [&str; 11] = [
     "bucket",
     "outlier",
     "subset",

@@ -14,10 +14,7 @@ use crate::process::{PATTERNS, tracked_files};
 
 const PAGE: &str = "book/src/guarantees.md";
 /// The modules that have guarantees, beside the patterns: the sections `# Guarantees` name their tests.
-const MODULES: [&str; 2] = [
-    "crates/core/src/lease.rs",
-    "crates/core/src/pages.rs",
-];
+const MODULES: [&str; 2] = ["crates/core/src/lease.rs", "crates/core/src/pages.rs"];
 const BEGIN: &str = "<!-- proof:";
 const END: &str = "-->";
 const LINE: &str = "// proof:";

@@ -21,12 +21,10 @@ use mongodb::{Collection, Namespace};
 use cause::{CONFLICT_ADVICE, classify};
 
 #[doc(hidden)]
-pub use command::CommandError;
+pub use self::{command::CommandError, refused::refused_move};
 #[doc(hidden)]
 pub use driver::{DuplicateKey, code, duplicate_key, is_bad_hint, is_transaction_unsupported, refused_document};
 pub use kind::ErrorKind;
-#[doc(hidden)]
-pub use refused::refused_move;
 pub use remedy::Remedy;
 
 /// The result of every call.

@@ -1,5 +1,6 @@
 //! The indexes of a pattern: created where they are missing, never changed or dropped.
 
+mod begin_chunks;
 mod checks;
 mod collection;
 mod duplicates;

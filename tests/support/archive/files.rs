@@ -213,7 +213,7 @@ impl Gate {
 
 fn failed(kind: io::ErrorKind) -> StoreError {
     StoreError::Generic {
-        store: "gate",
+        store: "test",
         source: io::Error::from(kind).into(),
     }
 }

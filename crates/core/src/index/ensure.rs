@@ -10,9 +10,7 @@ use crate::action::Call;
 use crate::catalog::{Entry, OwnFields, check_fields};
 use crate::conn::Conn;
 use crate::error::{ErrorKind, Result};
-use crate::migration::{Chunks, Walk};
 use crate::plan::PlannedCommand;
-use crate::progress::Reporter;
 use crate::topology::Topology;
 
 crate::action! {
@@ -206,29 +204,6 @@ impl<'a> Ensure<'a> {
             }
             self.check_deployment(conn).await?;
             Err(self.entry.missing())
-        })
-    }
-
-    /// Checks the settings and the indexes, counts the documents for a progress callback, and begins to walk through them.
-    ///
-    /// # Errors
-    /// Those of [`require`](Self::require), [`check_indexes`](Self::check_indexes), and those of the driver.
-    pub fn begin_chunks<'s>(
-        &'s self,
-        purpose: &'static str,
-        walk: Walk,
-        collection: &'s Collection<RawDocumentBuf>,
-        conn: &'s mut Conn<'_>,
-        reporter: &'s mut Reporter<'_>,
-    ) -> BoxFuture<'s, Result<Chunks>> {
-        Box::pin(async move {
-            self.require(conn).await?;
-            self.check_indexes(conn).await?;
-            if reporter.is_asked() {
-                let filter = walk.filter.clone();
-                reporter.begin(Conn::new().count_documents(collection, filter, None).await?);
-            }
-            conn.chunks(purpose, walk, collection).await
         })
     }
 

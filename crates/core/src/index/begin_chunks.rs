@@ -1,0 +1,36 @@
+//! The begin of a call that works through the documents of a repository.
+
+use futures::future::BoxFuture;
+use mongodb::Collection;
+use mongodb::bson::RawDocumentBuf;
+
+use super::Ensure;
+use crate::conn::Conn;
+use crate::error::Result;
+use crate::migration::{Chunks, Walk};
+use crate::progress::Reporter;
+
+impl Ensure<'_> {
+    /// Checks the settings and the indexes, counts the documents for a progress callback, and begins to walk through them.
+    ///
+    /// # Errors
+    /// Those of [`require`](Self::require), [`check_indexes`](Self::check_indexes), and those of the driver.
+    pub fn begin_chunks<'s>(
+        &'s self,
+        purpose: &'static str,
+        walk: Walk,
+        collection: &'s Collection<RawDocumentBuf>,
+        conn: &'s mut Conn<'_>,
+        reporter: &'s mut Reporter<'_>,
+    ) -> BoxFuture<'s, Result<Chunks>> {
+        Box::pin(async move {
+            self.require(conn).await?;
+            self.check_indexes(conn).await?;
+            if reporter.is_asked() {
+                let filter = walk.filter.clone();
+                reporter.begin(Conn::new().count_documents(collection, filter, None).await?);
+            }
+            conn.chunks(purpose, walk, collection).await
+        })
+    }
+}
