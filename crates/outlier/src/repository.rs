@@ -74,7 +74,7 @@ impl Shared {
             .fields(settings.fields_of_overflow())
             .own(settings.own_fields(main))
             .fits(self)
-            .remembered_in(&self.checks)
+            .remembered_in(self.checks.indexes_exist())
     }
 
     /// Returns the `_id` of the newest overflow document of an outlier that this process knows. It may be wrong.

@@ -58,9 +58,8 @@ impl Checks {
         }
     }
 
-    /// Remembers that the indexes exist.
-    pub(super) fn has_indexes(&self) {
-        // An error means that it is known already.
-        let _ = self.indexes.set(());
+    /// Returns what remembers that the indexes exist, for [`Ensure::remembered_in`].
+    pub fn indexes_exist(&self) -> &OnceCell<()> {
+        &self.indexes
     }
 }

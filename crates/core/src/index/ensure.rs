@@ -3,9 +3,10 @@
 use futures::future::BoxFuture;
 use mongodb::Collection;
 use mongodb::bson::{Document, RawDocumentBuf};
+use tokio::sync::OnceCell;
 
 use super::plan::Created;
-use super::{Checks, EnsuredIndexes, FindDuplicates, IndexPlan, Managed, State, collection};
+use super::{EnsuredIndexes, FindDuplicates, IndexPlan, Managed, State, collection};
 use crate::action::Call;
 use crate::catalog::{Entry, OwnFields, check_fields};
 use crate::conn::Conn;
@@ -36,7 +37,7 @@ pub struct Ensure<'a> {
     own: Option<OwnFields<'a>>,
     fits: Option<&'a dyn Fits>,
     in_transactions: bool,
-    checks: Option<&'a Checks>,
+    indexes_exist: Option<&'a OnceCell<()>>,
 }
 
 /// Checks that stored documents fit settings that are not stored yet.
@@ -63,7 +64,7 @@ impl<'a> Ensure<'a> {
             own: None,
             fits: None,
             in_transactions: false,
-            checks: None,
+            indexes_exist: None,
         }
     }
 
@@ -77,7 +78,7 @@ impl<'a> Ensure<'a> {
         /// Tells that the writes of a pattern of one collection need transactions too.
         in_transactions() => in_transactions = true;
         /// Sets what remembers that the indexes exist when they were created.
-        remembered_in(checks: &'a Checks) => checks = Some(checks);
+        remembered_in(indexes_exist: &'a OnceCell<()>) => indexes_exist = Some(indexes_exist);
     }
 
     pub(crate) fn operation(&self, operation: &'static str) -> Call<'a> {
@@ -373,8 +374,9 @@ impl<'a> Ensure<'a> {
             ensured.created.extend(created.created);
             ensured.existing.extend(created.existing);
         }
-        if let Some(checks) = self.checks.filter(|_| !conn.is_plan()) {
-            checks.has_indexes();
+        if let Some(indexes_exist) = self.indexes_exist.filter(|_| !conn.is_plan()) {
+            // An error means that it is known already.
+            let _ = indexes_exist.set(());
         }
         Ok(ensured)
     }
