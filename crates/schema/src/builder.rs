@@ -2,6 +2,8 @@
 
 use mongo_patterns_core::settings::check_acknowledged;
 use mongo_patterns_core::versions::converting;
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::{Error, ErrorKind};
 use mongo_patterns_core::{FieldName, Result};
 use mongodb::Collection;
 use mongodb::bson::{Document, RawDocumentBuf, doc};

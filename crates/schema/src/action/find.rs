@@ -1,6 +1,8 @@
 use std::marker::PhantomData;
 
 use futures::{Stream, StreamExt, TryStreamExt, stream};
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::*;
 use mongo_patterns_core::action::{ActionStream, of_call};
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::migration::both;

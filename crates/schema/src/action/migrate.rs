@@ -1,6 +1,8 @@
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::migration::{Pace, Walk};
 use mongo_patterns_core::progress::Reporter;
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::{Error, ErrorKind::*, Repository};
 use mongo_patterns_core::{Result, migration};
 
 use crate::repository::{SchemaRepository, Shared};

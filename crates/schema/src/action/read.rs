@@ -1,5 +1,7 @@
 //! The calls that read one document, and count versions.
 
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::*;
 use mongo_patterns_core::action::Read;
 use mongo_patterns_core::document_id::by_id;
 use mongo_patterns_core::index::hinted;

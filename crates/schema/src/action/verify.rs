@@ -1,4 +1,6 @@
 use futures::TryStreamExt;
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::*;
 use mongo_patterns_core::progress::Reporter;
 use mongo_patterns_core::send::Rows;
 use mongo_patterns_core::stored::id_of;

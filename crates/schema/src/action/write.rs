@@ -1,5 +1,7 @@
 //! The calls that write one document.
 
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::*;
 use mongo_patterns_core::action::Write;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::document_id::canonical;

@@ -1,3 +1,5 @@
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::Repository;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::progress::Reporter;
 use mongo_patterns_core::{Result, migration};

@@ -1,6 +1,8 @@
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::progress::Reporter;
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::{Error, ErrorKind, ErrorKind::*, Repository};
 use mongo_patterns_core::{FoundInvalid, Result, migration};
 
 use crate::migrate::from_embedded::FromEmbedded;

@@ -1,5 +1,7 @@
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::progress::Reporter;
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::{ErrorKind::*, Repository};
 use mongo_patterns_core::{Result, migration};
 
 use crate::migrate;
