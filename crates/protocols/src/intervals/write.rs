@@ -6,7 +6,7 @@
 use super::documents::{Documents, Form, Interval, VALID, start_bit};
 use crate::world::Ran;
 
-/// How far the time of a client may be from the server's clock, which is not reached.
+/// The most time between the clock of a client and that of the server, which is not reached.
 const TOLERANCE: u8 = 2;
 
 /// What a call changes.
@@ -46,7 +46,7 @@ pub struct Write {
     pub author: u8,
     /// What it changes.
     pub change: Change,
-    /// How far the clock of the client is ahead of that of the server.
+    /// The time by which the clock of the client is ahead of that of the server.
     pub ahead: i8,
     form: Form,
     next: Next,
