@@ -1,7 +1,10 @@
 use mongo_patterns_core::settings::{check_acknowledged, check_bound, required};
+use mongo_patterns_core::{FieldName, Result};
+use mongodb::Collection;
+use mongodb::bson::RawDocumentBuf;
 
-use crate::prelude::*;
 use crate::repository::EmbeddedRepository;
+use crate::settings::Settings;
 
 mongo_patterns_core::builder! {
     /// Builds an [`EmbeddedRepository`].
@@ -60,7 +63,7 @@ impl<P, C> EmbeddedRepositoryBuilder<P, C> {
     /// Checks the settings and returns the repository. Sends nothing.
     ///
     /// # Errors
-    /// [`Configuration`](ErrorKind::Configuration) when the array's name is missing, a name is not that of a plain
+    /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when the array's name is missing, a name is not that of a plain
     /// field, the name of the child's id is a number, which would be a position of the array in a path, the bound is 0
     /// or above `i32::MAX`, or the collection's write concern is `w: 0`, which confirms no write.
     pub fn build(self) -> Result<EmbeddedRepository<P, C>> {

@@ -220,7 +220,6 @@ pub mod action;
 mod builder;
 mod form;
 mod migrate;
-mod prelude;
 mod query;
 mod repair;
 mod repository;

@@ -8,13 +8,17 @@
 //! The data shows it: a parent that has its children is skipped. So a migration that was interrupted is simply run again.
 
 use mongo_patterns_core::catalog::Entry;
-use mongo_patterns_core::error::Remedy;
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::error::{CommandError, Remedy};
 use mongo_patterns_core::index::serves;
-use mongo_patterns_core::migration::MigrateOptions;
+use mongo_patterns_core::migration::{MigrateOptions, Step, number, refuse};
+use mongo_patterns_core::progress::Reporter;
 use mongo_patterns_core::send::Rows;
-use mongo_patterns_core::{InvalidDocuments, error};
+use mongo_patterns_core::{Error, ErrorKind, FieldName, InvalidDocuments, Result, error, send};
+use mongodb::Collection;
+use mongodb::bson::{Document, RawDocumentBuf, doc};
+use mongodb::options::{AggregateOptions, Collation};
 
-use crate::prelude::*;
 use crate::query::from_references::FromReferences;
 use crate::results::Migrated;
 
@@ -33,7 +37,7 @@ pub(crate) struct Migration<'a> {
 }
 
 impl Migration<'_> {
-    pub(crate) async fn run(&self, conn: &mut Conn<'_>, mut reporter: Reporter<'_>) -> Result<Migrated> {
+    pub(crate) async fn migrate_all(&self, conn: &mut Conn<'_>, mut reporter: Reporter<'_>) -> Result<Migrated> {
         let Self {
             query, parents, source, ..
         } = self;

@@ -16,10 +16,12 @@ pub(crate) mod grandchild;
 pub(crate) mod upsert;
 pub(crate) mod validator;
 
+use mongo_patterns_core::DocumentId;
 use mongo_patterns_core::update::Operators;
+use mongodb::bson::{Bson, Document, doc};
 
 use crate::form::child_id::{CHILD_ID_TYPES, ChildId};
-use crate::prelude::*;
+use crate::settings::Settings;
 
 /// Matches the parent.
 pub(crate) fn parent(id: &DocumentId) -> Document {
@@ -104,8 +106,8 @@ pub(crate) fn parent_with_exactly(settings: &Settings, id: &DocumentId, ids: &[C
 /// Reorders the children, which are exactly these.
 pub(crate) fn reorder(settings: &Settings, ids: &[ChildId]) -> [Document; 1] {
     let this = doc! { "$eq": [format!("$$child.{}", settings.child_id), "$$id"] };
-    let found = doc! { "$filter": { "input": format!("${}", settings.children), "as": "child", "cond": this } };
-    let child = doc! { "$arrayElemAt": [found, 0] };
+    let matching = doc! { "$filter": { "input": format!("${}", settings.children), "as": "child", "cond": this } };
+    let child = doc! { "$arrayElemAt": [matching, 0] };
     let ordered = doc! { "$map": { "input": literal(ids), "as": "id", "in": child } };
     [doc! { "$set": { settings.children.as_str(): ordered } }]
 }

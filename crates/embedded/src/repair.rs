@@ -2,11 +2,14 @@
 
 pub(crate) mod finding;
 
+use futures::TryStreamExt;
+use mongo_patterns_core::progress::Reporter;
 use mongo_patterns_core::send::Rows;
-use mongo_patterns_core::verify;
+use mongo_patterns_core::stored::id_of;
+use mongo_patterns_core::{Result, send, verify};
+use mongodb::options::AggregateOptions;
 
 use self::finding::{Finding, Problem};
-use crate::prelude::*;
 use crate::query;
 use crate::repository::Shared;
 

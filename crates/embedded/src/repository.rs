@@ -1,10 +1,12 @@
+use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::index::{Ensure, Managed};
 use mongo_patterns_core::lanes::Lanes;
 use mongo_patterns_core::{Repository, Result, Validator, document_id};
-use mongodb::ClientSession;
+use mongodb::bson::{Bson, RawDocumentBuf, doc};
+use mongodb::{ClientSession, Collection};
 
-use crate::prelude::*;
 use crate::query::validator::validator;
+use crate::settings::Settings;
 
 mongo_patterns_core::repository! {
     /// A repository of parents, each with its children in an array.

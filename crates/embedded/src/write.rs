@@ -1,15 +1,20 @@
 //! Writes to one parent: one command, and a read of the reason when it was refused.
 
 use mongo_patterns_core::action::record_attempts;
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::error::{CommandError, duplicate_key};
+use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result, send};
 use mongodb::ClientSession;
-use mongodb::options::{FindOneAndUpdateOptions, UpdateModifications, UpdateOptions};
+use mongodb::bson::{Document, RawDocumentBuf};
+use mongodb::options::{Collation, FindOneAndUpdateOptions, FindOneOptions, UpdateModifications, UpdateOptions};
+use tracing::Span;
 
 use crate::form::child_id::ChildId;
 use crate::form::document::{has_child, limit_reached};
 use crate::form::grandchild::Grandchild;
-use crate::prelude::*;
 use crate::query;
 use crate::repository::Shared;
+use crate::settings::Settings;
 
 /// A write to one parent.
 pub(crate) struct ChildWrite<'a> {
@@ -66,7 +71,7 @@ impl<'a> ChildWrite<'a> {
     }
 
     /// Writes. Returns whether that changed anything, or of an upsert, whether it inserted the child.
-    pub(crate) async fn run(
+    pub(crate) async fn send(
         self,
         update: impl Into<UpdateModifications>,
         session: Option<&mut ClientSession>,
@@ -77,7 +82,7 @@ impl<'a> ChildWrite<'a> {
         let mut attempts = settings.retry.start();
         loop {
             record_attempts(&Span::current(), attempts.made());
-            let written = self.send(&mut conn, filter.clone(), update.clone()).await;
+            let written = self.send_once(&mut conn, filter.clone(), update.clone()).await;
             if let Some(written) = written.map_err(refused)? {
                 return Ok(written);
             }
@@ -98,7 +103,7 @@ impl<'a> ChildWrite<'a> {
     }
 
     /// Sends the command. `None` when no parent has what the write needs.
-    async fn send(
+    async fn send_once(
         &self,
         conn: &mut Conn<'_>,
         filter: Document,
@@ -134,9 +139,9 @@ impl<'a> ChildWrite<'a> {
             .projection(query::summary(settings, child, listed))
             .collation(self.needs.collation())
             .build();
-        let found = conn.find_one(collection, query::parent(self.parent), options).await?;
-        Ok(match found {
-            Some(found) => self.reason_in(&found),
+        let parent = conn.find_one(collection, query::parent(self.parent), options).await?;
+        Ok(match parent {
+            Some(parent) => self.reason_in(&parent),
             None => Some(Error::new(
                 ErrorKind::NotFound,
                 "there is no parent with this `_id`, nothing was changed: insert it first",
@@ -144,10 +149,10 @@ impl<'a> ChildWrite<'a> {
         })
     }
 
-    fn reason_in(&self, found: &RawDocumentBuf) -> Option<Error> {
+    fn reason_in(&self, parent: &RawDocumentBuf) -> Option<Error> {
         let settings = &self.shared.settings;
         let children = settings.children.as_str();
-        let summary = found.get_document(query::summary_field(settings)).ok();
+        let summary = parent.get_document(query::summary_field(settings)).ok();
         let kind = summary.and_then(|summary| summary.get_str("type").ok());
         if !matches!(kind, Some("array" | "missing")) {
             return Some(Error::corrupt(
@@ -157,7 +162,7 @@ impl<'a> ChildWrite<'a> {
             ));
         }
         let has_child = || {
-            let children = found.get_array(children);
+            let children = parent.get_array(children);
             children.is_ok_and(|children| children.into_iter().next().is_some())
         };
         match self.needs {

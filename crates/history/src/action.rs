@@ -30,13 +30,3 @@ pub use revisions::{RevisionStream, Revisions};
 pub use update::Update;
 pub use update_many::UpdateMany;
 pub use upsert::Upsert;
-
-/// The names that most actions use.
-mod prelude {
-    #[allow(unused_imports)] // the links of the documentation use them
-    pub(crate) use mongo_patterns_core::{ErrorKind::*, Repository};
-
-    pub(crate) use crate::repository::HistoryRepository;
-    pub(crate) use crate::repository::prelude::*;
-    pub(crate) use crate::results::*;
-}

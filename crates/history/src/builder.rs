@@ -1,9 +1,12 @@
 //! The builder of a repository.
 
 use mongo_patterns_core::settings::{check_acknowledged, configuration, required};
+use mongo_patterns_core::{FieldName, Result};
+use mongodb::Collection;
+use mongodb::bson::RawDocumentBuf;
 
-use crate::prelude::*;
 use crate::repository::HistoryRepository;
+use crate::settings::Settings;
 
 impl<D> HistoryRepository<D> {
     /// Returns a builder of a repository over a collection of current documents and a collection of their revisions.
@@ -84,7 +87,7 @@ impl<D> HistoryRepositoryBuilder<D> {
     /// Builds the repository. Sends nothing.
     ///
     /// # Errors
-    /// [`Configuration`](ErrorKind::Configuration) when
+    /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when
     ///
     /// - the id field is missing,
     /// - there is a [`document_id_field`](Self::document_id_field), and the id is not `_id`,

@@ -223,7 +223,6 @@ mod builder;
 mod follow;
 mod form;
 mod migrate;
-mod prelude;
 mod query;
 mod read;
 mod repair;

@@ -7,11 +7,14 @@
 //! The manual's recipe stores a revision twice when two updates meet, and then the two are equal. Unequal ones were written
 //! by something else, and only you know which of them is the revision.
 
+use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::migration::{Step, refuse};
+use mongo_patterns_core::{Error, ErrorKind, FieldName, Result};
+use mongodb::bson::Bson;
 
 use crate::form::document::is_copy;
 use crate::query::migrate as commands;
-use crate::repository::prelude::*;
+use crate::repository::Shared;
 use crate::results::Migrated;
 
 /// How many documents one command compares or deletes.
@@ -77,9 +80,9 @@ async fn inspect(shared: &Shared, have_versions: bool, conn: &mut Conn<'_>) -> R
     for (collection, are_revisions) in [(&shared.current, false), (&shared.revisions, true)] {
         let pipeline = commands::inspection(settings, are_revisions, have_versions);
         let inspect = Step::aggregate("check the documents", collection, pipeline);
-        let found = conn.read(inspect).await?.first()?;
+        let counts = conn.read(inspect).await?.first()?;
         let check = |name, field: &FieldName, what| {
-            let refused = refuse(&found, name, ErrorKind::Corrupt, field.as_str(), what);
+            let refused = refuse(&counts, name, ErrorKind::Corrupt, field.as_str(), what);
             refused.map_err(|error| error.of_collection(collection))
         };
         let id = if are_revisions {
@@ -110,8 +113,8 @@ async fn inspect_embedded(shared: &Shared, array: &FieldName, conn: &mut Conn<'_
     let settings = &shared.settings;
     let pipeline = commands::embedded_inspection(settings, array);
     let inspect = Step::aggregate("check the embedded versions", &shared.current, pipeline);
-    let found = conn.read(inspect).await?.first()?;
-    let check = |name, what| refuse(&found, name, ErrorKind::Corrupt, array.as_str(), what);
+    let counts = conn.read(inspect).await?.first()?;
+    let check = |name, what| refuse(&counts, name, ErrorKind::Corrupt, array.as_str(), what);
     let what =
         "documents have a value in the field of the embedded versions that is not an array of documents with a time";
     check("no_array", what)?;

@@ -7,8 +7,11 @@ pub(crate) mod options;
 pub(crate) mod scan;
 pub(crate) mod validator;
 
+use mongo_patterns_core::document_id;
+use mongodb::bson::{Bson, DateTime, Document, doc};
+
 use crate::form::document::Head;
-use crate::prelude::*;
+use crate::settings::Settings;
 
 /// Matches a current document. By `$eq`, because an id may be a document with operators.
 pub(crate) fn current(settings: &Settings, id: &Bson) -> Document {
@@ -64,7 +67,7 @@ pub(crate) fn beyond(settings: &Settings, id: &Bson, revision: Option<u64>, newe
 }
 
 /// Matches the current document while it is at a revision.
-pub(crate) fn at(settings: &Settings, id: &Bson, head: Head) -> Document {
+pub(crate) fn at_head(settings: &Settings, id: &Bson, head: Head) -> Document {
     let mut filter = current(settings, id);
     filter.insert(settings.revision.as_str(), number(head.revision));
     filter.insert(settings.time.as_str(), head.time);

@@ -3,12 +3,19 @@
 //! The transaction of a write stores the current document together with its copy, so reads of the history read only the
 //! copies.
 
+use mongo_patterns_core::Result;
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::index::hinted;
 use mongo_patterns_core::migration::both;
 use mongo_patterns_core::pages::IdPage;
+use mongodb::bson::{Bson, DateTime, Document, RawDocument, RawDocumentBuf};
 use mongodb::options::{FindOneOptions, Hint};
+use serde::de::DeserializeOwned;
 
 use crate::form::document::{Head, decode, decode_revision};
-use crate::repository::prelude::*;
+use crate::query;
+use crate::query::options;
+use crate::repository::Shared;
 use crate::results::{Current, Revision, RevisionPage};
 use crate::token::RevisionToken;
 
@@ -19,7 +26,7 @@ pub(crate) fn revision_of<D: DeserializeOwned>(shared: &Shared, document: &RawDo
 
 /// Decodes a current document.
 pub(crate) fn current_of<D: DeserializeOwned>(shared: &Shared, document: &RawDocument) -> Result<Current<D>> {
-    let head = Head::of(&shared.settings, document);
+    let head = Head::read(&shared.settings, document);
     Ok(Current {
         revision: head.map_or(0, |head| head.revision),
         time: head.map(|head| head.time),
@@ -42,8 +49,8 @@ pub(crate) async fn find_matching(
     let settings = &shared.settings;
     let filter = both(query::current(settings, id), filter.clone());
     let options = options::find_current(settings);
-    let found = conn.find_one(&shared.current, filter, options).await;
-    found.map_err(|error| hinted(error, &settings.current_index))
+    let document = conn.find_one(&shared.current, filter, options).await;
+    document.map_err(|error| hinted(error, &settings.current_index))
 }
 
 async fn find_in_revisions(
@@ -56,8 +63,8 @@ async fn find_in_revisions(
         Some(Hint::Name(name)) => name.clone(),
         _ => String::new(),
     };
-    let found = conn.find_one(&shared.revisions, filter, options).await;
-    found.map_err(|error| hinted(error, &index))
+    let document = conn.find_one(&shared.revisions, filter, options).await;
+    document.map_err(|error| hinted(error, &index))
 }
 
 /// Reads a revision.

@@ -4,23 +4,27 @@ mod examine;
 pub(crate) mod finding;
 pub(crate) mod scan;
 
+use futures::TryStreamExt;
 use mongo_patterns_core::action::ActionStream;
+use mongo_patterns_core::progress::Reporter;
 use mongo_patterns_core::verify::scan;
+use mongo_patterns_core::{ErrorKind, Result};
+use mongodb::bson::Document;
 
 use self::finding::{Finding, Problem, Repaired, Unrepaired};
 use self::scan::Scan;
 use crate::form::document::Head;
 use crate::query::change::Change;
 use crate::read::find_current;
-use crate::repository::prelude::*;
+use crate::repository::Shared;
 use crate::write::change::Request;
 use crate::write::joined::change_alone;
 use crate::write::record::{Duplicate, insert_copy, refused};
 
 /// Repairs what a scan finds.
 pub(crate) fn repairs<'a>(shared: &'a Shared, reporter: Reporter<'a>, dry_run: bool) -> ActionStream<'a, Repaired> {
-    let found = scan(Scan::new(shared, reporter));
-    Box::pin(found.try_filter_map(move |finding| repair(shared, finding, dry_run)))
+    let findings = scan(Scan::new(shared, reporter));
+    Box::pin(findings.try_filter_map(move |finding| repair(shared, finding, dry_run)))
 }
 
 /// Repairs a finding. A dry run only checks whether it can be repaired.
@@ -45,7 +49,7 @@ async fn record(shared: &Shared, finding: &Finding, revision: u64) -> Result<Opt
     let Some(document) = find_current(shared, id, &mut conn).await? else {
         return Ok(None);
     };
-    let Some(head) = Head::of(&shared.settings, &document) else {
+    let Some(head) = Head::read(&shared.settings, &document) else {
         return Ok(Some(Unrepaired::Invalid));
     };
     if head.revision != revision {
@@ -54,7 +58,7 @@ async fn record(shared: &Shared, finding: &Finding, revision: u64) -> Result<Opt
     let stored = insert_copy(shared, &document, &mut conn).await;
     stored
         .map(|()| None)
-        .or_else(|error| match Duplicate::of(&shared.settings, &error) {
+        .or_else(|error| match Duplicate::in_error(&shared.settings, &error) {
             // Another client has stored it.
             Some(Duplicate::Revision) => Ok(None),
             Some(Duplicate::Other) => Err(refused()),

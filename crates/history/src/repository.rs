@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
+use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::follow::with_majority;
 use mongo_patterns_core::index::{Ensure, FindDuplicates, Managed};
 use mongo_patterns_core::lanes::{Joined, Lanes};
 use mongo_patterns_core::topology::Topology;
-use mongo_patterns_core::{Repository, Validator};
-use mongodb::ClientSession;
+use mongo_patterns_core::{Repository, Result, Validator, document_id};
+use mongodb::bson::{Bson, RawDocumentBuf, doc};
+use mongodb::{ClientSession, Collection};
 use tokio::sync::OnceCell;
 
-use crate::prelude::*;
 use crate::query::validator::{of_current, of_revisions};
+use crate::settings::Settings;
 
 mongo_patterns_core::repository! {
     /// A collection of current documents, and a collection of all of their revisions.
@@ -188,11 +190,4 @@ impl<D> Repository for HistoryRepository<D> {
             Validator::new(revisions.namespace(), of_revisions(settings)),
         ]
     }
-}
-
-/// The names that the modules above the repository use.
-pub(crate) mod prelude {
-    pub(crate) use super::Shared;
-    pub(crate) use crate::prelude::*;
-    pub(crate) use crate::query::{self, options};
 }

@@ -1,6 +1,9 @@
 //! The results of the calls.
 
-use crate::prelude::*;
+use mongo_patterns_core::{Error, ErrorKind};
+use mongodb::bson::{Bson, DateTime, Document};
+use serde::Serialize;
+
 use crate::token::RevisionToken;
 
 /// A revision of a document that a write has stored.

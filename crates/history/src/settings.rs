@@ -122,15 +122,15 @@ impl Settings {
 impl Settings {
     /// Those of the manual.
     pub(crate) fn example() -> Self {
-        Self::of(["policyId", "policyId", "revision", "dateSet", "deleted"])
+        Self::with_names(["policyId", "policyId", "revision", "dateSet", "deleted"])
     }
 
     /// Those of documents whose id is their `_id`.
     pub(crate) fn by_id() -> Self {
-        Self::of(["_id", "documentId", "revision", "dateSet", "deleted"])
+        Self::with_names(["_id", "documentId", "revision", "dateSet", "deleted"])
     }
 
-    fn of(fields: [&str; 5]) -> Self {
+    fn with_names(fields: [&str; 5]) -> Self {
         let fields = fields.map(|name| FieldName::of_element(name).expect("a plain name"));
         Self::new(fields, Vec::new(), RetryPolicy::default())
     }

@@ -19,13 +19,3 @@ pub use mongo_patterns_core::action::{Find, Write};
 pub use mongo_patterns_core::verify::Verify;
 pub use reference::{AddReference, ClearReference, RemoveReference, SetReference};
 pub use repair::Repair;
-
-/// The names that most actions use.
-mod prelude {
-    #[allow(unused_imports)] // the links of the documentation use them
-    pub(crate) use mongo_patterns_core::{ErrorKind::*, Repository};
-
-    pub(crate) use crate::repository::ReferenceRepository;
-    pub(crate) use crate::repository::prelude::*;
-    pub(crate) use crate::results::*;
-}

@@ -1,11 +1,13 @@
 //! The builder of a repository.
 
 use mongo_patterns_core::settings::{check_acknowledged, configuration, required};
+use mongo_patterns_core::{FieldName, Result};
+use mongodb::Collection;
+use mongodb::bson::RawDocumentBuf;
 
-use crate::prelude::*;
 use crate::reference::Reference;
 use crate::repository::ReferenceRepository;
-use crate::settings::MARK;
+use crate::settings::{MARK, ReferenceField, Settings};
 
 impl<D, S> ReferenceRepository<D, S> {
     /// Returns a builder of a repository over a collection of referring documents, such as orders, and the collection of
@@ -130,7 +132,7 @@ impl<D, S> ReferenceRepositoryBuilder<D, S> {
     /// Builds the repository. Sends nothing.
     ///
     /// # Errors
-    /// [`Configuration`](ErrorKind::Configuration) when
+    /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when
     ///
     /// - the reference field is missing, or a reference has no copied fields,
     /// - a name is not that of a plain field, or a path has a part that is empty, an operator or a number,

@@ -34,7 +34,10 @@ mod documents;
 mod event;
 mod sources;
 
-use crate::repository::prelude::*;
+use mongo_patterns_core::{ErrorKind, Result};
+use mongodb::bson::Bson;
+
+use crate::repository::Shared;
 
 /// The number of sources whose copies are updated concurrently. A client has ten connections by default.
 const CONCURRENCY: usize = 4;

@@ -24,16 +24,20 @@
 mod problems;
 mod settle;
 
-use mongo_patterns_core::InvalidDocuments;
 use mongo_patterns_core::catalog::{Last, Record};
-use mongo_patterns_core::error::code;
-use mongo_patterns_core::migration::{MigrateOptions, number};
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::error::{CommandError, code, duplicate_key};
+use mongo_patterns_core::migration::{MigrateOptions, Step, number};
+use mongo_patterns_core::progress::Reporter;
 use mongo_patterns_core::stored::id_of;
+use mongo_patterns_core::{Error, ErrorKind, InvalidDocuments, Result};
+use mongodb::Collection;
+use mongodb::bson::{Bson, Document};
 
 use self::problems::{When, check_any_valid, refuse_invalid};
 use self::settle::settle;
 use crate::query::from_references as commands;
-use crate::repository::prelude::*;
+use crate::repository::Shared;
 use crate::results::Migrated;
 use crate::settings::bare::BareField;
 use crate::write::sweep::sweep_all;
@@ -54,7 +58,7 @@ pub(crate) struct Migration<'a> {
 }
 
 impl Migration<'_> {
-    pub(crate) async fn run(&self, conn: &mut Conn<'_>, mut reporter: Reporter<'_>) -> Result<Migrated> {
+    pub(crate) async fn migrate_all(&self, conn: &mut Conn<'_>, mut reporter: Reporter<'_>) -> Result<Migrated> {
         let (shared, options) = (self.shared, &self.options);
         options.check_numbers()?;
         let ensure = shared.ensure();

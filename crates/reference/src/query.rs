@@ -10,11 +10,11 @@ pub(crate) mod validator;
 
 pub(crate) use mongo_patterns_core::document_id::{by_id, by_ids};
 use mongodb::bson::oid::ObjectId;
+use mongodb::bson::{Bson, Document, doc};
 
 use crate::form::copy;
 use crate::form::source::{Source, version_to_bson};
-use crate::prelude::*;
-use crate::settings::{DELETED, MARK};
+use crate::settings::{DELETED, MARK, ReferenceField, Settings};
 
 /// The name of an element of an array in an array filter.
 const ELEMENT: &str = "copy";
@@ -269,12 +269,14 @@ pub(crate) fn raise_version(settings: &Settings, above: Option<u64>) -> Document
 
 #[cfg(test)]
 mod tests {
+    use mongodb::bson::RawDocumentBuf;
+
     use super::*;
     use crate::settings::tests::example;
 
     fn pen() -> Source {
         let raw = RawDocumentBuf::try_from(&doc! { "_id": 1, "name": "pen", "v": 4 }).unwrap();
-        Source::of(&example(), &raw).unwrap()
+        Source::read(&example(), &raw).unwrap()
     }
 
     #[test]

@@ -3,16 +3,23 @@
 use std::collections::HashMap;
 
 use mongo_patterns_core::action::one_batch;
+use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::document_id::with_ids;
+use mongo_patterns_core::error::CommandError;
+use mongo_patterns_core::index::hinted;
 use mongo_patterns_core::stored::{id_of, value};
+use mongo_patterns_core::{Error, ErrorKind, Result};
+use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf};
 use mongodb::options::Hint;
 
 use crate::form::copy;
 use crate::form::document::{copies_mut, stored_copies};
 use crate::form::id::{canonical, distinct};
 use crate::form::source::Source;
-use crate::repository::prelude::*;
-use crate::settings::key_index;
+use crate::query;
+use crate::query::options;
+use crate::repository::Shared;
+use crate::settings::{ReferenceField, key_index};
 
 /// How many sources one command reads.
 const SOURCES: usize = 1000;
@@ -60,12 +67,12 @@ pub(crate) fn projection(shared: &Shared) -> Document {
 /// Reads a source.
 pub(crate) async fn find_source(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Option<Source>> {
     let options = options::find_document(projection(shared));
-    let found = conn.find_one(&shared.sources, query::by_id(id), options).await?;
-    found.map(|found| source_of(shared, &found)).transpose()
+    let stored = conn.find_one(&shared.sources, query::by_id(id), options).await?;
+    stored.map(|stored| source_of(shared, &stored)).transpose()
 }
 
-pub(crate) fn source_of(shared: &Shared, found: &RawDocument) -> Result<Source> {
-    Source::of(&shared.settings, found).map_err(|error| error.of_collection(&shared.sources))
+pub(crate) fn source_of(shared: &Shared, stored: &RawDocument) -> Result<Source> {
+    Source::read(&shared.settings, stored).map_err(|error| error.of_collection(&shared.sources))
 }
 
 /// Reads the sources of [distinct](crate::form::id::distinct) ids. One round trip for each 1000.
@@ -85,13 +92,13 @@ pub(crate) async fn find_sources_or(
         let mut options = options::find_sources(projection(shared));
         options.batch_size = one_batch(ids.len());
         let filter = query::by_ids(ids);
-        let found = conn.find_all(&shared.sources, filter, options).await?;
-        for found in &found {
-            sources.add(&id_of(found), source_of(shared, found), invalid)?;
+        let stored = conn.find_all(&shared.sources, filter, options).await?;
+        for stored in &stored {
+            sources.add(&id_of(stored), source_of(shared, stored), invalid)?;
         }
         let missing: Vec<&Bson> = ids.iter().filter(|id| sources.is_missing(id)).collect();
         // Otherwise a source has an equal number of another type as its id.
-        if found.len() + missing.len() == ids.len() {
+        if stored.len() + missing.len() == ids.len() {
             continue;
         }
         for id in missing {
@@ -118,13 +125,13 @@ pub(crate) async fn find_named(shared: &Shared, names: &[Bson], conn: &mut Conn<
         let mut options = options::find_sources(projection(shared));
         options.batch_size = one_batch(names.len());
         options.hint = Some(Hint::Name(index.clone()));
-        let found = conn
+        let stored = conn
             .find_all(&shared.sources, with_ids(key.as_str(), names), options)
             .await;
-        for found in found.map_err(|error| hinted(error, &index))? {
+        for stored in stored.map_err(|error| hinted(error, &index))? {
             // An array matches by each of its elements, and then has another text than the name.
-            let name = canonical(&value(&found, key.as_str()).unwrap_or(Bson::Null));
-            if sources.0.insert(name, Some(source_of(shared, &found)?)).is_some() {
+            let name = canonical(&value(&stored, key.as_str()).unwrap_or(Bson::Null));
+            if sources.0.insert(name, Some(source_of(shared, &stored)?)).is_some() {
                 return Err(not_unique(&index));
             }
         }
@@ -174,11 +181,11 @@ async fn newest_of(
 pub(crate) async fn find_references(shared: &Shared, document: &Bson, conn: &mut Conn<'_>) -> Result<Option<Document>> {
     let projection = query::scan::references(shared.settings.own());
     let options = options::find_document(projection);
-    let found = conn
+    let stored = conn
         .find_one(shared.documents(), query::by_id(document), options)
         .await?;
-    let found = found.map(|found| Document::try_from(found).map_err(CommandError::from));
-    Ok(found.transpose()?)
+    let stored = stored.map(|stored| Document::try_from(stored).map_err(CommandError::from));
+    Ok(stored.transpose()?)
 }
 
 /// Replaces the copies of a document that was read which are more versions behind their sources than allowed. One round

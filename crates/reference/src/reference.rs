@@ -1,10 +1,10 @@
 //! A reference field, as the builder takes it.
 
 use mongo_patterns_core::settings::configuration;
+use mongo_patterns_core::{FieldName, Result};
 
-use crate::prelude::*;
 use crate::settings::copied::{CopiedField, reserved};
-use crate::settings::{DELETED, MARK};
+use crate::settings::{DELETED, MARK, ReferenceField};
 
 /// A field with references to sources, for [`add_reference`](crate::ReferenceRepositoryBuilder::add_reference) and
 /// [`add_referring`](crate::ReferenceRepositoryBuilder::add_referring).
@@ -113,6 +113,8 @@ impl Reference {
 
 #[cfg(test)]
 mod tests {
+    use mongo_patterns_core::ErrorKind;
+
     use super::*;
 
     fn refused(reference: Reference) -> bool {

@@ -4,15 +4,21 @@ mod check_version;
 pub(crate) mod finding;
 pub(crate) mod scan;
 
+use futures::TryStreamExt;
 use futures::stream::once;
 use mongo_patterns_core::action::ActionStream;
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::progress::Reporter;
 use mongo_patterns_core::verify::scan;
+use mongo_patterns_core::{Error, Result};
+use mongodb::bson::{Bson, Document};
 
 use self::finding::{Problem, Repaired, Unrepaired};
 use self::scan::{Found, Scan, is_still_there};
-use crate::query::CopyUpdate;
+use crate::query;
+use crate::query::{CopyUpdate, options};
 use crate::read::find_source;
-use crate::repository::prelude::*;
+use crate::repository::Shared;
 use crate::results::OnReferences;
 use crate::write::delete::update_of;
 use crate::write::source::change;
@@ -25,49 +31,49 @@ pub(crate) fn repairs<'a>(
     on_missing: OnReferences,
     dry_run: bool,
 ) -> ActionStream<'a, Repaired> {
-    let found = async move {
+    let findings = async move {
         shared.check_indexes().await?;
         Ok::<_, Error>(scan(Scan::new(shared, reporter)))
     };
-    let found = once(found).try_flatten();
-    Box::pin(found.try_filter_map(move |found| repair(shared, found, on_missing, dry_run)))
+    let findings = once(findings).try_flatten();
+    Box::pin(findings.try_filter_map(move |findings| repair(shared, findings, on_missing, dry_run)))
 }
 
 /// Repairs a finding.
 async fn repair(
     shared: &Shared,
-    found: Found<'_>,
+    findings: Found<'_>,
     on_missing: OnReferences,
     dry_run: bool,
 ) -> Result<Option<Repaired>> {
-    let unrepaired = match found.finding.problem {
+    let unrepaired = match findings.finding.problem {
         Problem::NotAReference | Problem::DuplicateSourceKey { .. } => Some(Unrepaired::NotAReference),
         Problem::DbRef | Problem::WithoutId => Some(Unrepaired::WithoutId),
         Problem::SourceMissing if on_missing == OnReferences::Restrict => Some(Unrepaired::SourceMissing),
         _ if dry_run => None,
         // The repair of another copy of the source may have repaired it.
-        _ if !is_still_there(shared, &found).await? => None,
+        _ if !is_still_there(shared, &findings).await? => None,
         Problem::SourceMissing => {
-            release(shared, &found, on_missing).await?;
+            release(shared, &findings, on_missing).await?;
             None
         }
-        Problem::Stale { .. } => copy_again(shared, &found, None).await?,
+        Problem::Stale { .. } => copy_again(shared, &findings, None).await?,
         Problem::VersionMissing => {
-            remove_version(shared, &found).await?;
-            copy_again(shared, &found, None).await?
+            remove_version(shared, &findings).await?;
+            copy_again(shared, &findings, None).await?
         }
-        Problem::Differs => copy_again(shared, &found, Some(query::raise_version(&shared.settings, None))).await?,
+        Problem::Differs => copy_again(shared, &findings, Some(query::raise_version(&shared.settings, None))).await?,
         Problem::NewerThanSource { version, .. } => {
             let raise = query::raise_version(&shared.settings, Some(version));
-            copy_again(shared, &found, Some(raise)).await?
+            copy_again(shared, &findings, Some(raise)).await?
         }
     };
-    Ok(Some(Repaired::new(vec![found.finding], unrepaired)))
+    Ok(Some(Repaired::new(vec![findings.finding], unrepaired)))
 }
 
 /// Copies a source to all of its outdated copies, after its version was raised if that is needed.
-async fn copy_again(shared: &Shared, found: &Found<'_>, raise: Option<Document>) -> Result<Option<Unrepaired>> {
-    let Some(id) = &found.finding.related_id else {
+async fn copy_again(shared: &Shared, findings: &Found<'_>, raise: Option<Document>) -> Result<Option<Unrepaired>> {
+    let Some(id) = &findings.finding.related_id else {
         return Ok(Some(Unrepaired::NotAReference));
     };
     let source = match raise {
@@ -78,7 +84,7 @@ async fn copy_again(shared: &Shared, found: &Found<'_>, raise: Option<Document>)
         return Ok(Some(Unrepaired::SourceMissing));
     };
     sweep(shared, &source, &mut Conn::new()).await?;
-    if found.is_deleted {
+    if findings.is_deleted {
         // In all documents: the next finding of this source is no longer one by its version.
         unmark_deleted(shared, id).await?;
     }
@@ -95,27 +101,27 @@ pub(crate) async fn unmark_deleted(shared: &Shared, id: &Bson) -> Result<u64> {
 }
 
 /// Removes an invalid version, such as 7.5: a sweep takes any number that is greater for a newer version.
-pub(crate) async fn remove_version(shared: &Shared, found: &Found<'_>) -> Result<()> {
-    let (Some(id), Some(version)) = (&found.finding.related_id, &found.version) else {
+pub(crate) async fn remove_version(shared: &Shared, findings: &Found<'_>) -> Result<()> {
+    let (Some(id), Some(version)) = (&findings.finding.related_id, &findings.version) else {
         return Ok(());
     };
-    let update = CopyUpdate::remove_version(&shared.settings, found.field, id, version);
-    update_one(shared, found, update).await.map(drop)
+    let update = CopyUpdate::remove_version(&shared.settings, findings.field, id, version);
+    update_one(shared, findings, update).await.map(drop)
 }
 
 /// Marks a copy without a source, or removes the reference. Returns whether that changed the document.
-pub(crate) async fn release(shared: &Shared, found: &Found<'_>, rule: OnReferences) -> Result<bool> {
-    match &found.finding.related_id {
-        Some(id) => update_one(shared, found, update_of(found.field, id, rule)).await,
+pub(crate) async fn release(shared: &Shared, findings: &Found<'_>, rule: OnReferences) -> Result<bool> {
+    match &findings.finding.related_id {
+        Some(id) => update_one(shared, findings, update_of(findings.field, id, rule)).await,
         None => Ok(false),
     }
 }
 
 /// Updates the copy in the document of a finding. Returns whether that changed the document.
-async fn update_one(shared: &Shared, found: &Found<'_>, update: CopyUpdate) -> Result<bool> {
-    let update = update.of_document(&found.finding.document_id);
+async fn update_one(shared: &Shared, findings: &Found<'_>, update: CopyUpdate) -> Result<bool> {
+    let update = update.of_document(&findings.finding.document_id);
     let options = options::update_copy(&update);
-    let collection = shared.collection_of(found.field);
+    let collection = shared.collection_of(findings.field);
     let updated = Conn::new()
         .update_one(collection, update.filter, update.update, options)
         .await?;

@@ -1,17 +1,19 @@
 //! The repository, and what its actions share.
 
+use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::follow::with_majority;
 use mongo_patterns_core::index::{Ensure, Managed};
 use mongo_patterns_core::lanes::Lanes;
 use mongo_patterns_core::send::IsRouter;
 use mongo_patterns_core::topology::Topology;
-use mongo_patterns_core::{Repository, Validator, document_id};
-use mongodb::ClientSession;
+use mongo_patterns_core::{Repository, Result, Validator, document_id};
+use mongodb::bson::{Bson, RawDocumentBuf, doc};
+use mongodb::{ClientSession, Collection};
 use tokio::sync::OnceCell;
 
 use crate::form::document::Encoded;
-use crate::prelude::*;
 use crate::query::validator;
+use crate::settings::{ReferenceField, Settings};
 
 mongo_patterns_core::repository! {
     /// A collection of documents with copies of fields of the documents that they refer to, and the collection of these
@@ -197,11 +199,4 @@ impl<D, S> Repository for ReferenceRepository<D, S> {
             .chain([of_sources])
             .collect()
     }
-}
-
-/// The names that the modules above the repository use.
-pub(crate) mod prelude {
-    pub(crate) use super::Shared;
-    pub(crate) use crate::prelude::*;
-    pub(crate) use crate::query::{self, options};
 }

@@ -4,7 +4,8 @@ mod migrated;
 
 pub use self::migrated::Migrated;
 
-use crate::prelude::*;
+use mongo_patterns_core::{Error, ErrorKind};
+use mongodb::bson::Bson;
 
 /// The result of an insert.
 #[derive(Clone, PartialEq)]

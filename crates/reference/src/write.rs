@@ -41,7 +41,7 @@ pub(crate) mod settle;
 pub(crate) mod source;
 pub(crate) mod sweep;
 
-use crate::prelude::*;
+use mongo_patterns_core::conn::Conn;
 
 /// Returns whether a call runs in a transaction of the caller. Such a call has one attempt.
 pub(crate) fn is_in_transaction(conn: &Conn<'_>) -> bool {

@@ -1,8 +1,18 @@
-use mongo_patterns_core::migration;
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::{
+    Configuration, Corrupt, CountMismatch, DuplicateKey, IndexMissing, InvalidArgument, InvalidItemId, LimitReached,
+    TargetNotEmpty, TooLarge,
+};
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::{FieldName, Result, migration};
+use mongodb::Collection;
+use mongodb::bson::RawDocumentBuf;
 
-use super::prelude::*;
-use crate::migrate::Migration;
+use crate::migrate::{Migration, check_settings};
 use crate::query::from_references::FromReferences;
+use crate::repository::{EmbeddedRepository, Shared};
+use crate::results::Migrated;
 
 impl<P, C> EmbeddedRepository<P, C> {
     /// Migrates from references: embeds the documents of a collection, each of which holds the `_id` of its parent in a
@@ -44,7 +54,7 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// children or none. Call it again: it resumes.
     ///
     /// # Errors
-    /// With nothing written, and with a [document](Error::document_id) as an example:
+    /// With nothing written, and with a [document](mongo_patterns_core::Error::document_id) as an example:
     ///
     /// - [`Configuration`]: the reference or the sort field is not the name of a plain field.
     /// - [`InvalidArgument`]: the collections are the same or in two databases, or the reference is the child's id.
@@ -111,6 +121,6 @@ impl MigrateFromReferences<'_> {
             options: &self.options,
             chunk,
         };
-        migration.run(conn, reporter).await
+        migration.migrate_all(conn, reporter).await
     }
 }

@@ -1,13 +1,18 @@
+use futures::TryStreamExt;
 use futures::future::ready;
 use futures::stream::once;
 use mongo_patterns_core::action::ActionStream;
+use mongo_patterns_core::progress::Reporter;
 use mongo_patterns_core::stored::value;
 use mongo_patterns_core::verify::Verify;
+use mongo_patterns_core::{Error, Result, send};
+use mongodb::Collection;
+use mongodb::bson::RawDocumentBuf;
 
-use super::prelude::*;
-use crate::migrate::aggregate;
+use crate::migrate::{aggregate, check_settings};
 use crate::query::from_references::FromReferences;
 use crate::repair::finding::{Finding, Problem};
+use crate::repository::{EmbeddedRepository, Shared};
 
 impl<P, C> EmbeddedRepository<P, C> {
     /// Lists the documents of a collection that refer to no parent. [`migrate_from_references`](Self::migrate_from_references)

@@ -1,9 +1,17 @@
 //! The calls that read.
 
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::{Decode, InvalidArgument, InvalidItemId};
 use mongo_patterns_core::action::{Find, Read};
+use mongo_patterns_core::{DocumentId, IntoId};
+use mongodb::bson::Document;
+use mongodb::options::FindOneOptions;
+use serde::de::DeserializeOwned;
 
-use super::prelude::*;
+use crate::form::child_id::ChildId;
 use crate::form::document::{decode_child, decode_parent};
+use crate::query;
+use crate::repository::EmbeddedRepository;
 
 impl<P, C: DeserializeOwned> EmbeddedRepository<P, C> {
     /// Reads one child of a parent. `None` when there is no such parent or child.
@@ -39,8 +47,8 @@ impl<P, C: DeserializeOwned> EmbeddedRepository<P, C> {
             let only = FindOneOptions::builder()
                 .projection(query::only(settings, &child))
                 .build();
-            let found = conn.find_one(collection, filter, only).await?;
-            found.map_or(Ok(None), |found| decode_child(settings, &found))
+            let stored = conn.find_one(collection, filter, only).await?;
+            stored.map_or(Ok(None), |stored| decode_child(settings, &stored))
         })
     }
 }
@@ -74,8 +82,8 @@ impl<P: DeserializeOwned, C> EmbeddedRepository<P, C> {
         Read::new(shared.operation("get"), async move |mut conn| {
             let (collection, settings) = (&shared.collection, &shared.settings);
             let filter = query::parent(&parent?);
-            let found = conn.find_one(collection, filter, None).await?;
-            found.map(|found| decode_parent(settings, &found)).transpose()
+            let stored = conn.find_one(collection, filter, None).await?;
+            stored.map(|stored| decode_parent(settings, &stored)).transpose()
         })
     }
 

@@ -1,11 +1,20 @@
 //! The calls that update by operators.
 
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::{
+    ChildNotFound, Contention, Corrupt, DuplicateKey, GrandchildNotFound, InvalidArgument, InvalidItemId, NotFound,
+    TooLarge,
+};
 use mongo_patterns_core::action::Write;
-use mongo_patterns_core::update::{self, Operators};
+use mongo_patterns_core::update::Operators;
+use mongo_patterns_core::{DocumentId, IntoId, Updated, update};
 use mongodb::options::UpdateModifications;
 
-use super::prelude::*;
+use crate::form::child_id::ChildId;
 use crate::form::grandchild::Grandchild;
+use crate::query;
+use crate::repository::EmbeddedRepository;
+use crate::write::{ChildWrite, Needs};
 
 impl<P, C> EmbeddedRepository<P, C> {
     /// Updates one child by [operators](#operators). Its other fields stay, also those that another writer changes at the
@@ -65,7 +74,7 @@ impl<P, C> EmbeddedRepository<P, C> {
             let operators = Operators::of_element(update, &[(settings.child_id.as_str(), fixed)])?;
             let write = ChildWrite::new(shared, &parent, Needs::Child(&child));
             let change = query::change(settings, operators);
-            let modified = write.run(change, session).await;
+            let modified = write.send(change, session).await;
             Ok(Updated::new(modified.map_err(update::failed)?))
         })
     }
@@ -132,7 +141,7 @@ impl<P, C> EmbeddedRepository<P, C> {
             let operators = Operators::of_element(update, &[(grandchild.id_field.as_str(), fixed)])?;
             let write = ChildWrite::new(shared, &parent, Needs::Grandchild(&child, &grandchild));
             let change = query::grandchild::change(settings, &grandchild, operators);
-            let modified = write.run(change, session).await;
+            let modified = write.send(change, session).await;
             Ok(Updated::new(modified.map_err(update::failed)?))
         })
     }

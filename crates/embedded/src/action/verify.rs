@@ -1,8 +1,10 @@
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::SettingsMismatch;
 use mongo_patterns_core::verify::{Verify, scan};
 
-use super::prelude::*;
 use crate::repair::Scan;
 use crate::repair::finding::Problem;
+use crate::repository::EmbeddedRepository;
 
 impl<P, C> EmbeddedRepository<P, C> {
     /// Checks all stored parents.

@@ -2,12 +2,23 @@
 
 use std::collections::HashSet;
 
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::{
+    AlreadyExists, ChildNotFound, ChildSetMismatch, Contention, Corrupt, DuplicateKey, Encode, InvalidArgument,
+    InvalidItemId, LimitReached, NotFound, TooLarge,
+};
 use mongo_patterns_core::action::Write;
-use mongo_patterns_core::in_order;
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::error::{CommandError, duplicate_key};
+use mongo_patterns_core::{DocumentId, Error, ErrorKind, IntoId, Removed, Result, Updated, in_order};
+use serde::Serialize;
 
-use super::prelude::*;
-use crate::form::document::encode_parent;
-use crate::write::refused;
+use crate::form::child_id::ChildId;
+use crate::form::document::{encode, encode_parent};
+use crate::query;
+use crate::repository::EmbeddedRepository;
+use crate::results::{Inserted, Upserted};
+use crate::write::{ChildWrite, Needs, refused};
 
 impl<P, C: Serialize> EmbeddedRepository<P, C> {
     /// Adds a child to a parent, after its other children. A parent without the array gets one.
@@ -52,7 +63,7 @@ impl<P, C: Serialize> EmbeddedRepository<P, C> {
             let id = ChildId::of_child(settings, &child)?;
             let write = ChildWrite::new(shared, &parent, Needs::Room(&id));
             let update = query::push(settings, child);
-            write.run(update, session).await?;
+            write.send(update, session).await?;
             Ok(())
         })
     }
@@ -184,7 +195,7 @@ impl<P, C> EmbeddedRepository<P, C> {
             let (parent, child) = (parent?, child?);
             let write = ChildWrite::new(shared, &parent, Needs::Child(&child));
             let update = query::pull(settings, &child);
-            match write.run(update, session).await {
+            match write.send(update, session).await {
                 Ok(_) => Ok(Removed::new(true)),
                 Err(error) if error.kind() == ErrorKind::ChildNotFound => Ok(Removed::new(false)),
                 Err(error) => Err(error),
@@ -242,7 +253,7 @@ impl<P, C> EmbeddedRepository<P, C> {
             }
             let write = ChildWrite::new(shared, &parent, Needs::Exactly(&children));
             let update = query::reorder(settings, &children).to_vec();
-            write.run(update, session).await?;
+            write.send(update, session).await?;
             Ok(())
         })
     }
@@ -280,7 +291,7 @@ impl<P, C: Serialize> EmbeddedRepository<P, C> {
             let id = ChildId::of_child(settings, &child)?;
             let write = ChildWrite::new(shared, &parent, Needs::Child(&id));
             let update = query::replace(settings, child);
-            Ok(Updated::new(write.run(update, session).await?))
+            Ok(Updated::new(write.send(update, session).await?))
         })
     }
 
@@ -322,7 +333,7 @@ impl<P, C: Serialize> EmbeddedRepository<P, C> {
             let id = ChildId::of_child(settings, &child)?;
             let write = ChildWrite::new(shared, &parent, Needs::ChildOrRoom(&id));
             let update = query::upsert::upsert(settings, child).to_vec();
-            let inserted = write.run(update, session).await?;
+            let inserted = write.send(update, session).await?;
             Ok(Upserted { inserted })
         })
     }

@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use crate::prelude::*;
+use mongo_patterns_core::{Error, ErrorKind, Result};
+use mongodb::bson::{Bson, Document};
+
+use crate::settings::Settings;
 
 /// The types of a child's id, by their names in `$type` and `bsonType`.
 ///
@@ -137,6 +140,9 @@ fn whole(number: f64) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use mongodb::bson::{Decimal128, Regex, cstr};
+
+    use mongo_patterns_core::DocumentId;
+    use mongodb::bson::doc;
 
     use super::*;
 

@@ -3,11 +3,14 @@
 use std::collections::HashSet;
 
 use mongo_patterns_core::array::Encoded;
-use mongo_patterns_core::{size, stored};
+use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result, size, stored};
 use mongodb::bson;
+use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::child_id::ChildId;
-use crate::prelude::*;
+use crate::settings::Settings;
 
 /// Encodes a value as a document.
 pub(crate) fn encode<T: Serialize>(value: &T) -> Result<Document> {

@@ -1,9 +1,10 @@
 //! Elements of the lists of children.
 
 use mongo_patterns_core::update::check_path;
+use mongo_patterns_core::{ErrorKind, FieldName, Result};
 
 use super::child_id::ChildId;
-use crate::prelude::*;
+use crate::settings::Settings;
 
 /// An element of a list in a child.
 pub(crate) struct Grandchild {

@@ -1,9 +1,11 @@
 //! The pipelines of the migration from references.
 
-use mongo_patterns_core::migration::{both, selecting};
+use mongo_patterns_core::FieldName;
+use mongo_patterns_core::migration::{Walk, both, count_if, selecting};
+use mongodb::bson::{Bson, Document, doc};
 
 use crate::form::child_id::CHILD_ID_TYPES;
-use crate::prelude::*;
+use crate::settings::Settings;
 
 /// MongoDB's limit of a document, minus what one has besides its fields.
 const MAX_BYTES: i64 = 16 * 1024 * 1024 - 8 * 1024;

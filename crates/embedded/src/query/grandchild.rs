@@ -7,11 +7,13 @@
 //! To the server, an array filter that matches no element is a success: it reports the parent as matched and not modified,
 //! as for an element that has the values already.
 
+use mongo_patterns_core::DocumentId;
 use mongo_patterns_core::update::Operators;
+use mongodb::bson::{Document, doc};
 
 use crate::form::child_id::ChildId;
 use crate::form::grandchild::Grandchild;
-use crate::prelude::*;
+use crate::settings::Settings;
 
 /// Matches the parent if it has this child, with this element in the list. `$` in an update refers to this child.
 pub(crate) fn parent_with(settings: &Settings, id: &DocumentId, child: &ChildId, grandchild: &Grandchild) -> Document {

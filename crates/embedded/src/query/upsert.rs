@@ -12,9 +12,12 @@
 //!
 //! It replaces the first child with the id only, as `$` in an update does.
 
+use mongo_patterns_core::DocumentId;
+use mongodb::bson::{Document, doc};
+
 use super::{parent, this_child};
 use crate::form::child_id::ChildId;
-use crate::prelude::*;
+use crate::settings::Settings;
 
 /// Matches the parent if it has this child, or room.
 pub(crate) fn parent_with_or_with_room(settings: &Settings, id: &DocumentId, child: &ChildId) -> Document {
@@ -43,13 +46,13 @@ pub(crate) fn upsert(settings: &Settings, child: Document) -> [Document; 1] {
     ] };
     let each = doc! { "$map": { "input": "$$children", "as": "stored", "in": is_this } };
     // The position of the child, or the one after the last child.
-    let at = doc! { "$indexOfArray": [{ "$concatArrays": [each, [true]] }, true] };
+    let position = doc! { "$indexOfArray": [{ "$concatArrays": [each, [true]] }, true] };
     let after = doc! { "$slice": ["$$children", { "$add": ["$$at", 1] }, i32::MAX] };
     let changed = doc! { "$concatArrays": [{ "$slice": ["$$children", "$$at"] }, ["$$child"], after] };
     let stored = doc! { "$ifNull": [format!("${children}"), []] };
     let set = doc! { "$let": {
         "vars": { "child": { "$literal": child }, "children": stored },
-        "in": { "$let": { "vars": { "at": at }, "in": changed } },
+        "in": { "$let": { "vars": { "at": position }, "in": changed } },
     } };
     [doc! { "$set": { children: set } }]
 }

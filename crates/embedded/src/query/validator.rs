@@ -1,8 +1,10 @@
 //! The validator: the form of a parent, for the server to enforce.
 
+use mongodb::bson::{Document, doc};
+
 use super::child_ids;
 use crate::form::child_id::CHILD_ID_TYPES;
-use crate::prelude::*;
+use crate::settings::Settings;
 
 pub(crate) fn validator(settings: &Settings) -> Document {
     let (children, child_id) = (settings.children.as_str(), settings.child_id.as_str());

@@ -1,6 +1,6 @@
 //! The problems of stored parents.
 
-use crate::prelude::*;
+use mongodb::bson::RawDocument;
 
 /// A problem of one stored parent, or of a document that refers to no parent. Its `related_id` is the value of that reference,
 /// unless it is missing.

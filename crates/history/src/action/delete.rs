@@ -1,8 +1,14 @@
 use std::sync::Arc;
 
-use super::prelude::*;
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::{InvalidArgument, NotFound};
+use mongo_patterns_core::{DocumentId, ErrorKind, IntoId, Result, action};
+use mongodb::bson::Document;
+
 use crate::form::update::checked_with;
 use crate::query::change::Change;
+use crate::repository::{HistoryRepository, Shared};
+use crate::results::Deleted;
 use crate::write::change::Request;
 use crate::write::joined::change;
 

@@ -1,7 +1,13 @@
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::{
+    CollectionDropped, DuplicateKey, HistoryLost, IndexMissing, InvalidArgument, PreImagesDisabled, SettingsMismatch,
+    Unsupported,
+};
 use mongo_patterns_core::follow::{FollowOptions, Followed};
+use mongo_patterns_core::{Result, action};
 
-use super::prelude::*;
 use crate::follow::documents::Documents;
+use crate::repository::{HistoryRepository, Shared};
 
 impl<D> HistoryRepository<D> {
     /// Follows the writes of other programs to the current documents, and stores them as revisions.

@@ -1,6 +1,15 @@
-use super::prelude::*;
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::{
+    AlreadyExists, Contention, DuplicateKey, Encode, IndexMissing, InvalidArgument, TooLarge, Unsupported,
+};
+use mongo_patterns_core::{Result, action};
+use mongodb::bson::{Document, doc};
+use serde::Serialize;
+
 use crate::form::document::{Encoded, encode};
 use crate::form::update::checked_with;
+use crate::repository::{HistoryRepository, Shared};
+use crate::results::Recorded;
 use crate::write;
 
 impl<D: Serialize> HistoryRepository<D> {
@@ -121,7 +130,7 @@ impl InsertMany<'_> {
         let mut documents = self.documents?;
         let with = checked_with(&self.shared.settings, self.with)?;
         documents.iter_mut().for_each(|document| document.with = with.clone());
-        write::insert_many::run(self.shared, documents, self.session).await
+        write::insert_many::insert_many(self.shared, documents, self.session).await
     }
 }
 
@@ -129,6 +138,6 @@ impl Insert<'_> {
     async fn execute(self) -> Result<Recorded> {
         let mut encoded = self.document?;
         encoded.with = checked_with(&self.shared.settings, self.with)?;
-        write::insert::run(self.shared, &encoded, self.session).await
+        write::insert::insert(self.shared, &encoded, self.session).await
     }
 }

@@ -1,7 +1,15 @@
-use mongo_patterns_core::migration;
+#[allow(unused_imports)] // the links of the documentation use the trait
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::{Corrupt, SettingsMismatch, Unsupported};
+#[allow(unused_imports)] // the links of the documentation use the trait
+use mongo_patterns_core::Repository;
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::{FieldName, Result, migration};
 
-use super::prelude::*;
 use crate::migrate::existing;
+use crate::repository::{HistoryRepository, Shared};
+use crate::results::Migrated;
 
 impl<D> HistoryRepository<D> {
     /// Migrates existing collections: those that the manual's recipe has written, current documents without a history, and

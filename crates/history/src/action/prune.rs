@@ -1,5 +1,11 @@
-use super::prelude::*;
-use crate::write::prune::{Keep, run};
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::{IndexMissing, InvalidArgument};
+use mongo_patterns_core::{DocumentId, IntoId, Result, action};
+use mongodb::bson::DateTime;
+
+use crate::repository::{HistoryRepository, Shared};
+use crate::results::Pruned;
+use crate::write::prune::{Keep, prune};
 
 impl<D> HistoryRepository<D> {
     /// Deletes the oldest revisions of a document: by [number](Prune::keep_last) or by [time](Prune::before). The newest
@@ -55,6 +61,6 @@ action! {
 impl Prune<'_> {
     async fn execute(self) -> Result<Pruned> {
         let id = self.id?.into_bson();
-        run(self.shared, &id, self.keep, self.session).await
+        prune(self.shared, &id, self.keep, self.session).await
     }
 }

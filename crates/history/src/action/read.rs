@@ -1,10 +1,16 @@
 //! The calls that read.
 
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::{Corrupt, Decode, IndexMissing, InvalidArgument, NotFound};
 use mongo_patterns_core::action::{Find, Read};
+use mongo_patterns_core::{DocumentId, IntoId};
+use mongodb::bson::{DateTime, Document};
+use serde::de::DeserializeOwned;
 
-use super::prelude::*;
 use crate::form::diff::diff;
 use crate::read::{current_of, find_as_of, find_current, find_revision, revision_of};
+use crate::repository::HistoryRepository;
+use crate::results::{Current, Diff, Revision};
 use crate::write::restore::no_revision;
 
 impl<D: DeserializeOwned> HistoryRepository<D> {
@@ -40,8 +46,8 @@ impl<D: DeserializeOwned> HistoryRepository<D> {
         let (shared, id) = (self.shared(), DocumentId::new(id));
         Read::new(shared.operation("as_of"), async move |mut conn| {
             let (shared, id) = (shared, id?.into_bson());
-            let found = find_as_of(shared, &id, time, &mut conn).await?;
-            found.map(|found| revision_of(shared, &found)).transpose()
+            let stored = find_as_of(shared, &id, time, &mut conn).await?;
+            stored.map(|stored| revision_of(shared, &stored)).transpose()
         })
     }
 }
@@ -73,8 +79,8 @@ impl<D: DeserializeOwned> HistoryRepository<D> {
         let (shared, id) = (self.shared(), DocumentId::new(id));
         Read::new(shared.operation("at"), async move |mut conn| {
             let (shared, id) = (shared, id?.into_bson());
-            let found = find_revision(shared, &id, revision, &mut conn).await?;
-            found.map(|found| revision_of(shared, &found)).transpose()
+            let stored = find_revision(shared, &id, revision, &mut conn).await?;
+            stored.map(|stored| revision_of(shared, &stored)).transpose()
         })
     }
 }
@@ -145,8 +151,8 @@ impl<D: DeserializeOwned> HistoryRepository<D> {
         let (shared, id) = (self.shared(), DocumentId::new(id));
         Read::new(shared.operation("get"), async move |mut conn| {
             let id = id?.into_bson();
-            let found = find_current(shared, &id, &mut conn).await?;
-            found.map(|found| current_of(shared, &found)).transpose()
+            let stored = find_current(shared, &id, &mut conn).await?;
+            stored.map(|stored| current_of(shared, &stored)).transpose()
         })
     }
 

@@ -1,8 +1,8 @@
 use mongo_patterns_core::verify::Repair;
 
-use super::prelude::*;
 use crate::repair::finding::{Problem, Unrepaired};
 use crate::repair::repairs;
+use crate::repository::HistoryRepository;
 
 impl<D> HistoryRepository<D> {
     /// Repairs the findings of [`verify`](Self::verify), one by one: it stores missing copies of current documents, and what

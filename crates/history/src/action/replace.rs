@@ -1,9 +1,16 @@
 use std::sync::Arc;
 
-use super::prelude::*;
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::{Encode, InvalidArgument};
+use mongo_patterns_core::{DocumentId, IntoId, Result, action};
+use mongodb::bson::{Bson, Document};
+use serde::Serialize;
+
 use crate::form::document::encode_replacement;
 use crate::form::update::checked_with;
 use crate::query::change::Change;
+use crate::repository::{HistoryRepository, Shared};
+use crate::results::Recorded;
 use crate::write::change::Request;
 use crate::write::joined::change;
 

@@ -1,6 +1,12 @@
-use super::prelude::*;
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::{InvalidArgument, NotFound};
+use mongo_patterns_core::{DocumentId, IntoId, Result, action};
+use mongodb::bson::Document;
+
 use crate::form::update::checked_with;
-use crate::write::restore::run;
+use crate::repository::{HistoryRepository, Shared};
+use crate::results::Recorded;
+use crate::write::restore::restore;
 
 impl<D> HistoryRepository<D> {
     /// Restores the content of a revision, as a new revision. The history remains. A deleted document is inserted again.
@@ -54,6 +60,6 @@ impl Restore<'_> {
     async fn execute(self) -> Result<Recorded> {
         let id = self.id?.into_bson();
         let with = checked_with(&self.shared.settings, self.with)?;
-        run(self.shared, id, self.revision, self.expected, with, self.session).await
+        restore(self.shared, id, self.revision, self.expected, with, self.session).await
     }
 }

@@ -1,8 +1,17 @@
-use mongo_patterns_core::action::ActionStream;
-use mongo_patterns_core::pages::{IdPage, in_pages};
+use std::marker::PhantomData;
 
-use super::prelude::*;
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::{Corrupt, Decode, IndexMissing, InvalidArgument};
+use mongo_patterns_core::action::ActionStream;
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::pages::{IdPage, in_pages};
+use mongo_patterns_core::{DocumentId, IntoId, Result, action};
+use mongodb::bson::Bson;
+use serde::de::DeserializeOwned;
+
 use crate::read::page;
+use crate::repository::{HistoryRepository, Shared};
+use crate::results::{Revision, RevisionPage};
 use crate::token::RevisionToken;
 
 impl<D: DeserializeOwned> HistoryRepository<D> {

@@ -1,11 +1,19 @@
 use std::sync::Arc;
 
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::{
+    Contention, Corrupt, DuplicateKey, IndexMissing, InvalidArgument, NotFound, NotMigrated, RevisionMismatch,
+    TooLarge, Unsupported,
+};
 use mongo_patterns_core::update::failed;
+use mongo_patterns_core::{DocumentId, IntoId, Result, action};
+use mongodb::bson::{Document, doc};
 use mongodb::options::UpdateModifications;
 
-use super::prelude::*;
 use crate::form::update::{checked, checked_with};
 use crate::query::change::Change;
+use crate::repository::{HistoryRepository, Shared};
+use crate::results::Recorded;
 use crate::write::change::Request;
 use crate::write::joined::change;
 

@@ -1,11 +1,16 @@
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::{IndexMissing, InvalidArgument, NotFound, Unsupported};
 use mongo_patterns_core::update::failed;
+use mongo_patterns_core::{Result, action};
+use mongodb::bson::{Document, doc};
 use mongodb::options::UpdateModifications;
 
-use super::prelude::*;
 use crate::form::update::{checked, checked_with};
 use crate::query::change::Change;
+use crate::repository::{HistoryRepository, Shared};
+use crate::results::UpdatedMany;
 use crate::write::change::Request;
-use crate::write::update_many::run;
+use crate::write::update_many::update_many;
 
 impl<D> HistoryRepository<D> {
     /// Updates all current documents that match a filter, as [`update`](Self::update) does one: each is a transaction and a
@@ -79,6 +84,6 @@ impl UpdateMany<'_> {
             filter: self.filter,
             with: checked_with(&self.shared.settings, self.with)?,
         };
-        run(self.shared, &request).await.map_err(failed)
+        update_many(self.shared, &request).await.map_err(failed)
     }
 }

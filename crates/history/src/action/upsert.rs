@@ -1,6 +1,13 @@
-use super::prelude::*;
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::{AlreadyExists, Corrupt, InvalidArgument, NotMigrated};
+use mongo_patterns_core::{Result, action};
+use mongodb::bson::{Document, doc};
+use serde::Serialize;
+
 use crate::form::document::{Encoded, encode};
 use crate::form::update::checked_with;
+use crate::repository::{HistoryRepository, Shared};
+use crate::results::Recorded;
 use crate::write;
 
 impl<D: Serialize> HistoryRepository<D> {
@@ -63,6 +70,6 @@ impl Upsert<'_> {
     async fn execute(self) -> Result<Recorded> {
         let mut encoded = self.document?;
         encoded.with = checked_with(&self.shared.settings, self.with)?;
-        write::upsert::run(self.shared, &encoded, self.session).await
+        write::upsert::upsert(self.shared, &encoded, self.session).await
     }
 }

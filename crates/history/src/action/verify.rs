@@ -1,8 +1,10 @@
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::{IndexMissing, SettingsMismatch};
 use mongo_patterns_core::verify::{Verify, scan};
 
-use super::prelude::*;
 use crate::repair::finding::Problem;
 use crate::repair::scan::Scan;
+use crate::repository::HistoryRepository;
 
 impl<D> HistoryRepository<D> {
     /// Scans both collections for problems: revisions that are missing, that differ from the current document, or whose

@@ -3,8 +3,12 @@
 use std::collections::HashMap;
 
 use futures::future::BoxFuture;
-use futures::{StreamExt, stream};
-use mongo_patterns_core::follow::{self, Target, Texts};
+use futures::{StreamExt, TryStreamExt, stream};
+use mongo_patterns_core::follow::{Target, Texts};
+use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::{DocumentId, Error, Result, document_id, follow};
+use mongodb::Collection;
+use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf};
 
 use super::event::{Effect, Foreign};
 use super::record::record;
@@ -12,7 +16,7 @@ use super::states::Recorded;
 use crate::query::follow as commands;
 use crate::repair::finding::Unrepaired;
 use crate::repair::repairs;
-use crate::repository::prelude::*;
+use crate::repository::Shared;
 
 /// The number of documents that are recorded concurrently. A client has ten connections by default.
 const CONCURRENCY: usize = 4;
@@ -125,7 +129,7 @@ impl Target for Documents {
     }
 
     fn add(&mut self, event: &RawDocument) -> Result<follow::Effect> {
-        match Effect::of(&self.shared.settings, event)? {
+        match Effect::read(&self.shared.settings, event)? {
             Effect::Foreign(writes) => {
                 self.writes.extend(writes);
                 Ok(follow::Effect::Added)

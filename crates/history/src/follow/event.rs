@@ -1,10 +1,12 @@
 //! The changes of current documents, and whose they are.
 
-use mongo_patterns_core::follow;
+use mongo_patterns_core::key::stored_integer;
 use mongo_patterns_core::stored::value;
+use mongo_patterns_core::{DocumentId, Result, follow};
+use mongodb::bson::{Bson, DateTime, RawDocument, RawDocumentBuf};
 
 use crate::form::document::{Head, have_same_content, is_copy};
-use crate::prelude::*;
+use crate::settings::Settings;
 
 /// A write of another program to a current document.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,7 +45,7 @@ pub(crate) fn number_in(settings: &Settings, document: &RawDocument) -> Option<u
 }
 
 impl Effect {
-    pub(crate) fn of(settings: &Settings, event: &RawDocument) -> Result<Self> {
+    pub(crate) fn read(settings: &Settings, event: &RawDocument) -> Result<Self> {
         let image = |name: &str| event.get_document(name).ok();
         let (before, after) = (image("fullDocumentBeforeChange"), image("fullDocument"));
         let write = Written {
@@ -122,7 +124,7 @@ impl Written<'_> {
     }
 
     fn delete(&self, before: &RawDocument) -> Vec<(Bson, Foreign)> {
-        let head = Head::of(self.settings, before);
+        let head = Head::read(self.settings, before);
         match head.is_some_and(|head| head.is_deleted) {
             // By a repository, which has stored the revision.
             true => Vec::new(),
@@ -149,7 +151,7 @@ mod tests {
         if let Some(after) = after {
             event.append(mongodb::bson::cstr!("fullDocument"), after.clone());
         }
-        Effect::of(&Settings::example(), &event).unwrap()
+        Effect::read(&Settings::example(), &event).unwrap()
     }
 
     fn foreign(before: Before, after: Option<RawDocumentBuf>) -> Effect {

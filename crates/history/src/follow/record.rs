@@ -1,13 +1,20 @@
 //! Stores what other programs wrote to one document as its next revisions.
 
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::error::CommandError;
+use mongo_patterns_core::index::hinted;
+use mongo_patterns_core::{Result, transaction};
 use mongodb::bson::oid::ObjectId;
+use mongodb::bson::{Bson, DateTime, Document, RawDocument, RawDocumentBuf, doc};
 
 use super::event::{Before, Foreign, number_in};
 use super::states::{Recorded, State, States, after, states};
 use crate::form::document::{Head, copy, is_copy};
-use crate::query::follow as commands;
+use crate::query;
+use crate::query::{follow as commands, options};
 use crate::read::{find_current, find_newest, find_revision};
-use crate::repository::prelude::*;
+use crate::repository::Shared;
+use crate::settings::Settings;
 use crate::write::change::with_head;
 use crate::write::record::insert_new;
 
@@ -35,12 +42,12 @@ pub(crate) async fn record(
         writes,
         recorded,
     };
-    let (done, is_complete) = recording.run().await?;
+    let (done, is_complete) = recording.record().await?;
     if is_complete {
         return Ok(done);
     }
     recording.writes = &[];
-    let (compared, _) = recording.run().await?;
+    let (compared, _) = recording.record().await?;
     Ok(Done {
         revisions: done.revisions + compared.revisions,
         recorded: None,
@@ -77,7 +84,7 @@ struct Recording<'a> {
 
 impl Recording<'_> {
     /// Returns what it has stored, and whether this includes the last write.
-    async fn run(&self) -> Result<(Done, bool)> {
+    async fn record(&self) -> Result<(Done, bool)> {
         let shared = self.shared;
         let mut conn = shared.enter(self.id, None).await?;
         let (current, retry) = (&shared.current, &shared.settings.retry);

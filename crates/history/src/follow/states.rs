@@ -1,8 +1,10 @@
 //! Plans the revisions of writes. Pure.
 
+use mongodb::bson::{DateTime, RawDocumentBuf};
+
 use super::event::{Before, Foreign, number_in};
 use crate::form::document::Head;
-use crate::repository::prelude::*;
+use crate::settings::Settings;
 
 /// What a follower has recorded of one document. The document can have been written again before its number was changed, so
 /// the next images can have each number that it had.

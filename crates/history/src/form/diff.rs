@@ -1,8 +1,11 @@
 //! The differences between two revisions.
 
+use mongo_patterns_core::Result;
+use mongodb::bson::{Bson, Document, RawDocument};
+
 use super::document::{content, is_same};
-use crate::prelude::*;
 use crate::results::{Diff, FieldChange};
+use crate::settings::Settings;
 
 /// Returns the differences, in the order of the fields of the first document.
 pub(crate) fn diff(settings: &Settings, before: &RawDocument, after: &RawDocument) -> Result<Diff> {

@@ -1,13 +1,19 @@
 //! Current documents and the copies of their revisions.
 
+use mongo_patterns_core::error::CommandError;
+use mongo_patterns_core::key::stored_integer;
 use mongo_patterns_core::new_document::NewDocument;
 use mongo_patterns_core::stored::{id_of, not_decoded, value};
-use mongodb::bson::cstr;
+use mongo_patterns_core::{Error, ErrorKind, FieldName, Result};
+use mongodb::bson;
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::raw::CString;
+use mongodb::bson::{Bson, DateTime, Document, RawBsonRef, RawDocument, RawDocumentBuf, cstr};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
-use crate::prelude::*;
 use crate::results::Revision;
+use crate::settings::Settings;
 
 /// What names the revision of a stored document.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -20,7 +26,7 @@ pub(crate) struct Head {
 
 impl Head {
     /// Returns the head of a stored document. `None` without a positive number and a time.
-    pub(crate) fn of(settings: &Settings, document: &RawDocument) -> Option<Self> {
+    pub(crate) fn read(settings: &Settings, document: &RawDocument) -> Option<Self> {
         let value = |field: &str| document.get(field).ok().flatten();
         let revision = u64::try_from(stored_integer(value(settings.revision.as_str())?)?).ok()?;
         let RawBsonRef::DateTime(time) = value(settings.time.as_str())? else {
@@ -151,11 +157,11 @@ pub(crate) fn have_same_content(settings: &Settings, a: &RawDocument, b: &RawDoc
 
 /// Returns whether a current document and its copy have the same fields, besides those that differ.
 pub(crate) fn is_copy(settings: &Settings, current: &RawDocument, copy: &RawDocument) -> Result<bool> {
-    let of = |document: &RawDocument| {
+    let content_of = |document: &RawDocument| {
         let mut content = RawDocumentBuf::new();
         append_content(settings, &mut content, document).map(|()| content)
     };
-    let [current, copy] = [of(current)?, of(copy)?];
+    let [current, copy] = [content_of(current)?, content_of(copy)?];
     let fields = |document: &RawDocumentBuf| Document::try_from(document).ok();
     let have_same_fields = || Some(same_fields(&fields(&current)?, &fields(&copy)?));
     Ok(current.as_bytes() == copy.as_bytes() || have_same_fields().unwrap_or(false))
@@ -181,7 +187,7 @@ fn same_fields(a: &Document, b: &Document) -> bool {
 /// # Errors
 /// [`Decode`](ErrorKind::Decode), and [`Corrupt`](ErrorKind::Corrupt) without a number and a time.
 pub(crate) fn decode_revision<D: DeserializeOwned>(settings: &Settings, document: &RawDocument) -> Result<Revision<D>> {
-    let head = Head::of(settings, document).ok_or_else(|| no_head(settings, document))?;
+    let head = Head::read(settings, document).ok_or_else(|| no_head(settings, document))?;
     Ok(Revision {
         revision: head.revision,
         time: head.time,
@@ -242,6 +248,8 @@ pub(crate) fn invalid_argument(message: &'static str) -> Error {
 #[cfg(test)]
 mod tests {
     use mongodb::bson::{Timestamp, rawdoc};
+
+    use mongodb::bson::doc;
 
     use super::*;
 
@@ -345,7 +353,7 @@ mod tests {
     fn a_head_has_a_positive_number_and_a_time() {
         let settings = Settings::example();
         let time = DateTime::from_millis(5);
-        let head = |document: Document| Head::of(&settings, &RawDocumentBuf::try_from(&document).unwrap());
+        let head = |document: Document| Head::read(&settings, &RawDocumentBuf::try_from(&document).unwrap());
         let found = head(doc! { "revision": 2.0, "dateSet": time, "deleted": true }).unwrap();
         assert_eq!((found.revision, found.time), (2, time));
         assert!(found.is_deleted);

@@ -7,12 +7,13 @@
 //! Their paths show which fields they write, so that the id, the revision and the time stay. The result of `$replaceWith`
 //! and `$project` can lack them: use [`replace`](crate::HistoryRepository::replace).
 
+use mongo_patterns_core::Result;
 use mongo_patterns_core::update::DocumentUpdate;
-use mongodb::bson::Timestamp;
+use mongodb::bson::{Bson, Document, Timestamp};
 use mongodb::options::UpdateModifications;
 
 use super::document::invalid_argument;
-use crate::prelude::*;
+use crate::settings::Settings;
 
 const OWN: &str = "the update changes the revision, its time or the mark of a deletion, which the repository writes itself, nothing was sent: omit it";
 const CHANGE: &str =
@@ -57,6 +58,9 @@ pub(crate) fn checked_with(settings: &Settings, with: Document) -> Result<Docume
 
 #[cfg(test)]
 mod tests {
+    use mongo_patterns_core::ErrorKind;
+    use mongodb::bson::doc;
+
     use super::*;
 
     #[test]

@@ -1,11 +1,12 @@
 //! The commands that change a current document, and with it its revision.
 
 use mongo_patterns_core::update::{DocumentUpdate, add};
+use mongodb::bson::{Bson, DateTime, Document, doc};
 use mongodb::options::UpdateModifications;
 
 use super::{current, number};
 use crate::form::document::{Encoded, Head};
-use crate::prelude::*;
+use crate::settings::Settings;
 
 /// The document that a current document becomes.
 #[derive(Clone, Debug)]

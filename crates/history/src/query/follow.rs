@@ -1,8 +1,10 @@
 //! The commands of a follower.
 
+use mongodb::bson::{Bson, Document, doc};
+
 use super::number;
 use crate::form::document::Head;
-use crate::prelude::*;
+use crate::settings::Settings;
 
 /// Projects the events of the change stream to the images of the document and the time.
 pub(crate) fn changes() -> Vec<Document> {

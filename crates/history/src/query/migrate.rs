@@ -1,8 +1,10 @@
 //! The commands of the migration of existing collections.
 
+use mongo_patterns_core::FieldName;
 use mongo_patterns_core::migration::count_if;
+use mongodb::bson::{Bson, Document, doc};
 
-use crate::prelude::*;
+use crate::settings::Settings;
 
 /// Counts the stored documents that cannot be migrated. Current documents with embedded versions have a time, and no number.
 pub(crate) fn inspection(settings: &Settings, are_revisions: bool, have_versions: bool) -> Vec<Document> {

@@ -1,12 +1,14 @@
 //! Options of the driver's calls.
 
 use mongo_patterns_core::action::one_batch;
+use mongo_patterns_core::send;
+use mongodb::bson::{Document, doc};
 use mongodb::options::{
     AggregateOptions, DeleteOptions, FindOneAndUpdateOptions, FindOneOptions, FindOptions, Hint, ReturnDocument,
 };
 
 use super::head;
-use crate::prelude::*;
+use crate::settings::Settings;
 
 fn hint(index: &str) -> Hint {
     Hint::Name(index.to_owned())

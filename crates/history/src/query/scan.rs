@@ -1,8 +1,10 @@
 //! The reads of a scan for problems.
 
+use mongodb::bson::{Bson, Document, doc};
+
 use super::{head, revision};
 use crate::form::document::Head;
-use crate::prelude::*;
+use crate::settings::Settings;
 
 /// All revisions, or those of one document, in order, with the fields that name them.
 pub(crate) fn chain(settings: &Settings, id: Option<&Bson>) -> Vec<Document> {

@@ -1,6 +1,9 @@
 //! The validators: the form of current documents and of revisions, for the server to enforce.
 
-use crate::prelude::*;
+use mongo_patterns_core::{FieldName, document_id};
+use mongodb::bson::{Document, doc};
+
+use crate::settings::Settings;
 
 /// Returns the validator of the current documents. The transaction of a deletion marks the current document before it copies
 /// and deletes it.

@@ -1,12 +1,18 @@
 //! The check of one document and all of its revisions.
 
+use futures::TryStreamExt;
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::index::hinted;
 use mongo_patterns_core::verify::pause;
+use mongo_patterns_core::{Result, send};
+use mongodb::bson::{Bson, RawDocument};
 
 use super::finding::Problem;
 use crate::form::document::{Head, is_copy};
-use crate::query::scan;
+use crate::query::{options, scan};
 use crate::read::{find_current, find_newest, find_revision};
-use crate::repository::prelude::*;
+use crate::repository::Shared;
+use crate::settings::Settings;
 
 /// Returns the problems of one document. Writers of this process wait. A problem is read twice, because a
 /// writer of another process can commit between the reads.
@@ -28,7 +34,7 @@ async fn read(shared: &Shared, id: &Bson) -> Result<Vec<Problem>> {
     let mut problems = Vec::new();
     let current = find_current(shared, id, &mut Conn::new()).await?;
     let newest = chain(shared, id, &mut problems).await?;
-    match current.as_ref().map(|current| (current, Head::of(settings, current))) {
+    match current.as_ref().map(|current| (current, Head::read(settings, current))) {
         Some((_, None)) => problems.push(Problem::Invalid),
         Some((current, _)) if has_field_of_revisions(settings, current) => problems.push(Problem::Invalid),
         Some((current, Some(head))) => {
@@ -52,13 +58,13 @@ async fn read(shared: &Shared, id: &Bson) -> Result<Vec<Problem>> {
     };
     let revision = newest.revision;
     let after = find_current(shared, id, &mut Conn::new()).await?;
-    match after.as_ref().map(|after| Head::of(settings, after)) {
+    match after.as_ref().map(|after| Head::read(settings, after)) {
         Some(Some(head)) if head.revision < revision => problems.push(Problem::Ahead { revision }),
         None if current.is_none() && !newest.is_deleted => {
             // The document can have been inserted and deleted since the first read.
             let still = find_newest(shared, id, &mut Conn::new())
                 .await?
-                .and_then(|newest| Head::of(settings, &newest));
+                .and_then(|newest| Head::read(settings, &newest));
             if still.is_some_and(|still| still.revision == revision) {
                 problems.push(Problem::CurrentMissing { revision });
             }
@@ -84,7 +90,7 @@ async fn chain(shared: &Shared, id: &Bson, problems: &mut Vec<Problem>) -> Resul
     let mut rows = rows.map_err(|error| hinted(error, &settings.revision_index))?;
     let mut newest: Option<Head> = None;
     while let Some(row) = rows.try_next().await? {
-        let Some(head) = Head::of(settings, &row) else {
+        let Some(head) = Head::read(settings, &row) else {
             problems.push(Problem::Invalid);
             continue;
         };
@@ -105,6 +111,8 @@ pub(super) fn between(previous: Head, next: Head) -> impl Iterator<Item = Proble
 
 #[cfg(test)]
 mod tests {
+    use mongodb::bson::DateTime;
+
     use super::*;
 
     #[test]

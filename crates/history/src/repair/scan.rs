@@ -9,14 +9,19 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use mongo_patterns_core::index::{Duplicates, FindDuplicates};
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::index::{Duplicates, FindDuplicates, hinted};
+use mongo_patterns_core::progress::Reporter;
 use mongo_patterns_core::send::Rows;
+use mongo_patterns_core::{Result, document_id, send};
+use mongodb::Collection;
+use mongodb::bson::{Bson, Document, RawDocumentBuf};
 
 use super::examine::{between, examine, has_field_of_revisions};
 use super::finding::{Finding, Problem};
 use crate::form::document::{Head, id_in, id_of_revision, is_copy};
-use crate::query::scan;
-use crate::repository::prelude::*;
+use crate::query::{options, scan};
+use crate::repository::Shared;
 
 /// How many documents are compared by one command.
 const BATCH: usize = 100;
@@ -106,7 +111,7 @@ impl<'a> Scan<'a> {
         }
         let documents = batch
             .iter()
-            .map(|row| (id_in(settings, row), Head::of(settings, row), row));
+            .map(|row| (id_in(settings, row), Head::read(settings, row), row));
         let documents: Vec<_> = documents.collect();
         let heads = documents.iter().filter_map(|(id, head, _)| Some((id, (*head)?)));
         let copies = match heads.clone().next() {
@@ -115,7 +120,7 @@ impl<'a> Scan<'a> {
         };
         for (id, head, row) in &documents {
             let own = |copy: &&RawDocumentBuf| {
-                let copied = Head::of(settings, copy).map(|copied| copied.revision);
+                let copied = Head::read(settings, copy).map(|copied| copied.revision);
                 copied == head.map(|head| head.revision) && id_of_revision(settings, copy) == *id
             };
             let is_correct = match (head, copies.iter().find(own)) {
@@ -139,7 +144,7 @@ impl<'a> Scan<'a> {
         let batch = send::next_rows(rows, BATCH).await?;
         let mut newest = Vec::new();
         for row in &batch {
-            let (id, head) = (id_of_revision(settings, row), Head::of(settings, row));
+            let (id, head) = (id_of_revision(settings, row), Head::read(settings, row));
             match last.as_mut().filter(|last| last.id == id) {
                 Some(last) => {
                     last.is_suspect |= match (last.head, head) {
@@ -167,7 +172,7 @@ impl<'a> Scan<'a> {
         };
         for last in newest {
             let current = current.iter().find(|current| id_in(settings, current) == last.id);
-            let current = current.map(|current| Head::of(settings, current));
+            let current = current.map(|current| Head::read(settings, current));
             let is_correct = match (current, last.head) {
                 (Some(Some(current)), Some(head)) => {
                     current.revision == head.revision || current.revision == head.revision + 1
@@ -194,8 +199,8 @@ impl mongo_patterns_core::verify::Scan for Scan<'_> {
         match &mut self.phase {
             Phase::Start => self.start().await?,
             Phase::Duplicates(duplicates) => {
-                let found = duplicates.next_found().await?;
-                return Ok(Some(vec![duplicate(self.shared, found)]));
+                let duplicates_of_id = duplicates.next_found().await?;
+                return Ok(Some(vec![duplicate(self.shared, duplicates_of_id)]));
             }
             Phase::Current(_) => self.read_current().await?,
             Phase::Revisions(..) => self.read_revisions().await?,

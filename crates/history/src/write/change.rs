@@ -1,13 +1,20 @@
 //! The change of one document, and its revision.
 
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::error::duplicate_key;
+use mongo_patterns_core::index::hinted;
 use mongo_patterns_core::migration::both;
 use mongo_patterns_core::topology::Topology;
+use mongo_patterns_core::{Error, ErrorKind, Result};
+use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf};
 
 use crate::form::document::{Head, no_head};
 use crate::query::change::{Change, Clock, changeable};
+use crate::query::options;
 use crate::read::find_matching;
-use crate::repository::prelude::*;
+use crate::repository::Shared;
 use crate::results::{Recorded, not_found};
+use crate::settings::Settings;
 use crate::write::record::Changed;
 
 /// A change that a call asks for.
@@ -45,7 +52,7 @@ pub(super) struct Attempt<'a> {
 }
 
 impl<'a> Attempt<'a> {
-    pub(super) async fn of(shared: &'a Shared, id: &'a Bson, request: &'a Request) -> Result<Self> {
+    pub(super) async fn new(shared: &'a Shared, id: &'a Bson, request: &'a Request) -> Result<Self> {
         let has_two_clocks = request.change.is_by_operators() && shared.topology().await? == Topology::Router;
         Ok(Self {
             shared,
@@ -56,7 +63,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// Changes the current document. `after` is the head that an earlier change of the transaction has left.
-    pub(super) async fn run(&self, after: Option<Head>, conn: &mut Conn<'_>) -> Result<Changed> {
+    pub(super) async fn send(&self, after: Option<Head>, conn: &mut Conn<'_>) -> Result<Changed> {
         if let Some(after) = after {
             self.check_expected(after)?;
             let clock = Clock::After(after, after.next_time());
@@ -137,7 +144,7 @@ impl<'a> Attempt<'a> {
 
 /// Returns a changed document with what names its revision.
 pub(crate) fn with_head(settings: &Settings, document: RawDocumentBuf) -> Result<Changed> {
-    let head = Head::of(settings, &document).ok_or_else(|| no_head(settings, &document))?;
+    let head = Head::read(settings, &document).ok_or_else(|| no_head(settings, &document))?;
     Ok(Changed { document, head })
 }
 

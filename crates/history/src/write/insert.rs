@@ -1,24 +1,35 @@
 //! The insert of a document, with its first revision, or the one after its deletion.
 
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::error::{CommandError, duplicate_key, lost_race};
+use mongo_patterns_core::index::hinted;
+use mongo_patterns_core::{Error, ErrorKind, Result, transaction};
 use mongodb::ClientSession;
 use mongodb::bson::oid::ObjectId;
 
 use crate::form::document::{Encoded, Head, copy};
+use crate::query;
+use crate::query::options;
 use crate::read::{find_current, find_newest};
-use crate::repository::prelude::*;
+use crate::repository::Shared;
 use crate::results::Recorded;
+use crate::settings::Settings;
 use crate::write::change::with_head;
 use crate::write::record::{Changed, insert_new};
 
 /// Inserts a document.
-pub(crate) async fn run(shared: &Shared, encoded: &Encoded, session: Option<&mut ClientSession>) -> Result<Recorded> {
+pub(crate) async fn insert(
+    shared: &Shared,
+    encoded: &Encoded,
+    session: Option<&mut ClientSession>,
+) -> Result<Recorded> {
     shared.check_write().await?;
     let mut conn = shared.enter(&encoded.id, session).await?;
-    run_in(shared, encoded, &mut conn).await
+    insert_in_lane(shared, encoded, &mut conn).await
 }
 
-/// Does what [`run`] does, in the lane of the document.
-pub(crate) async fn run_in(shared: &Shared, encoded: &Encoded, conn: &mut Conn<'_>) -> Result<Recorded> {
+/// Does what [`insert`] does, in the lane of the document.
+pub(crate) async fn insert_in_lane(shared: &Shared, encoded: &Encoded, conn: &mut Conn<'_>) -> Result<Recorded> {
     let mut insert = Insert {
         shared,
         encoded,
@@ -27,7 +38,7 @@ pub(crate) async fn run_in(shared: &Shared, encoded: &Encoded, conn: &mut Conn<'
     };
     let (current, retry) = (&shared.current, &shared.settings.retry);
     let done = transaction::run(current, retry, conn, &mut insert, |conn, insert| {
-        Box::pin(insert.run(conn))
+        Box::pin(insert.attempt(conn))
     });
     done.await
 }
@@ -40,7 +51,7 @@ pub(super) struct Insert<'a> {
 }
 
 impl Insert<'_> {
-    pub(super) async fn run(&mut self, conn: &mut Conn<'_>) -> Result<Recorded> {
+    pub(super) async fn attempt(&mut self, conn: &mut Conn<'_>) -> Result<Recorded> {
         let newest = self.newest(conn).await?;
         // Every further attempt follows a conflict.
         let reads_current = std::mem::replace(&mut self.reads_current, true);

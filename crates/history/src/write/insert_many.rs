@@ -2,20 +2,26 @@
 
 use std::collections::HashMap;
 
+use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::document_id::canonical;
-use mongo_patterns_core::size;
+use mongo_patterns_core::error::CommandError;
+use mongo_patterns_core::index::hinted;
+use mongo_patterns_core::{Error, ErrorKind, Result, document_id, send, size, transaction};
 use mongodb::ClientSession;
 use mongodb::bson::oid::ObjectId;
+use mongodb::bson::{Bson, DateTime, RawDocumentBuf, doc};
 
 use super::insert::{already_exists, is_of_id, refused};
 use super::record::{Changed, insert_all_new};
 use crate::form::document::{Encoded, Head, copy, id_of_revision, no_head};
-use crate::repository::prelude::*;
+use crate::query;
+use crate::query::options;
+use crate::repository::Shared;
 use crate::results::Recorded;
 use crate::write::change::with_head;
 
 /// Inserts documents, in the order of the results.
-pub(crate) async fn run(
+pub(crate) async fn insert_many(
     shared: &Shared,
     documents: Vec<Encoded>,
     session: Option<&mut ClientSession>,
@@ -56,8 +62,11 @@ impl Batch<'_> {
         let newest = self.newest(conn).await?;
         if self.reads_current {
             let filter = document_id::with_ids(settings.id.as_str(), self.ids);
-            let found = conn.find_one(current, filter, options::find_current(settings)).await;
-            if found.map_err(|error| hinted(error, &settings.current_index))?.is_some() {
+            let stored = conn.find_one(current, filter, options::find_current(settings)).await;
+            if stored
+                .map_err(|error| hinted(error, &settings.current_index))?
+                .is_some()
+            {
                 return Err(already_exists());
             }
         }
@@ -94,12 +103,12 @@ impl Batch<'_> {
     async fn newest(self, conn: &mut Conn<'_>) -> Result<HashMap<String, Head>> {
         let settings = &self.shared.settings;
         let options = options::newest_of(settings, self.ids.len());
-        let found = conn.aggregate_all(&self.shared.revisions, query::newest_of(settings, self.ids), options);
-        let found = found.await.map_err(|error| hinted(error, &settings.revision_index))?;
+        let stored = conn.aggregate_all(&self.shared.revisions, query::newest_of(settings, self.ids), options);
+        let stored = stored.await.map_err(|error| hinted(error, &settings.revision_index))?;
         let head = |row: &RawDocumentBuf| {
-            let head = Head::of(settings, row).ok_or_else(|| no_head(settings, row))?;
+            let head = Head::read(settings, row).ok_or_else(|| no_head(settings, row))?;
             Ok((canonical(&id_of_revision(settings, row)), head))
         };
-        found.iter().map(head).collect()
+        stored.iter().map(head).collect()
     }
 }

@@ -19,15 +19,17 @@
 
 use std::sync::Arc;
 
+use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::lanes::{Lane, Stored, Target, Turn};
 use mongo_patterns_core::size::MAX_BYTES;
+use mongo_patterns_core::{Error, ErrorKind, Result, document_id, transaction};
 use mongodb::ClientSession;
+use mongodb::bson::Bson;
 
 use super::change::{Attempt, Request};
 use super::record::{Changed, delete_current, finish, insert_copies};
 use crate::form::document::Head;
-use crate::repository::ChangesOfDocument;
-use crate::repository::prelude::*;
+use crate::repository::{ChangesOfDocument, Shared};
 use crate::results::{Recorded, not_found};
 
 /// Changes a document.
@@ -70,7 +72,7 @@ pub(crate) async fn change_alone(
 }
 
 async fn change_once(shared: &Shared, id: &Bson, request: &Request, conn: &mut Conn<'_>) -> Result<Recorded> {
-    let changed = Attempt::of(shared, id, request).await?.run(None, conn).await?;
+    let changed = Attempt::new(shared, id, request).await?.send(None, conn).await?;
     finish(shared, &changed, conn).await?;
     Ok(changed.head.into())
 }
@@ -119,8 +121,8 @@ impl ChangesOfDocument {
                 done.push(Err(not_found()));
                 continue;
             }
-            let attempt = Attempt::of(&self.shared, &self.id, request).await?;
-            match attempt.run(last, conn).await {
+            let attempt = Attempt::new(&self.shared, &self.id, request).await?;
+            match attempt.send(last, conn).await {
                 Ok(change) => {
                     done.push(Ok(change.head.into()));
                     last = Some(change.head);

@@ -7,11 +7,16 @@
 //! The revisions are deleted from the oldest, in the order of the index, so an interrupted prune leaves a history without a
 //! gap. The newest revision stays, and concurrent writes only add newer ones.
 
+use mongo_patterns_core::Result;
+use mongo_patterns_core::index::hinted;
 use mongodb::ClientSession;
+use mongodb::bson::{Bson, DateTime, RawDocumentBuf};
 
 use crate::form::document::{Head, invalid_argument};
+use crate::query;
+use crate::query::options;
 use crate::read::{find_as_of, find_newest};
-use crate::repository::prelude::*;
+use crate::repository::Shared;
 use crate::results::Pruned;
 
 /// Which revisions stay.
@@ -25,11 +30,16 @@ pub(crate) enum Keep {
 }
 
 /// Deletes the oldest revisions of a document.
-pub(crate) async fn run(shared: &Shared, id: &Bson, keep: Keep, session: Option<&mut ClientSession>) -> Result<Pruned> {
+pub(crate) async fn prune(
+    shared: &Shared,
+    id: &Bson,
+    keep: Keep,
+    session: Option<&mut ClientSession>,
+) -> Result<Pruned> {
     shared.check_indexes().await?;
     let mut conn = shared.enter(id, session).await?;
     let settings = &shared.settings;
-    let head = |found: Option<RawDocumentBuf>| found.and_then(|found| Head::of(settings, &found));
+    let head = |found: Option<RawDocumentBuf>| found.and_then(|found| Head::read(settings, &found));
     let first = match keep {
         Keep::Unset => {
             return Err(invalid_argument(

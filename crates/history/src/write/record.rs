@@ -1,9 +1,17 @@
 //! The copy of a current document.
 
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::error::{CommandError, duplicate_key, lost_race};
+use mongo_patterns_core::index::hinted;
+use mongo_patterns_core::{Error, ErrorKind, Result};
 use mongodb::bson::oid::ObjectId;
+use mongodb::bson::{RawDocument, RawDocumentBuf};
 
 use crate::form::document::{Head, copy, id_in};
-use crate::repository::prelude::*;
+use crate::query;
+use crate::query::options;
+use crate::repository::Shared;
+use crate::settings::Settings;
 
 /// A change of a current document, as the server returned it.
 #[derive(Debug)]
@@ -42,7 +50,7 @@ pub(super) async fn insert_copies(shared: &Shared, changed: &[Changed], conn: &m
 }
 
 fn not_inserted(shared: &Shared, error: CommandError) -> Error {
-    match Duplicate::of(&shared.settings, &error) {
+    match Duplicate::in_error(&shared.settings, &error) {
         Some(Duplicate::Revision) => ahead().caused_by(error),
         Some(Duplicate::Other) => refused().caused_by(error),
         None => error.into(),
@@ -52,7 +60,7 @@ fn not_inserted(shared: &Shared, error: CommandError) -> Error {
 /// Removes the document of a deletion.
 pub(super) async fn delete_current(shared: &Shared, deletion: &Changed, conn: &mut Conn<'_>) -> Result<()> {
     let settings = &shared.settings;
-    let filter = query::at(settings, &id_in(settings, &deletion.document), deletion.head);
+    let filter = query::at_head(settings, &id_in(settings, &deletion.document), deletion.head);
     let options = options::delete_current(settings);
     let deleted = conn.delete_one(&shared.current, filter, options).await;
     let deleted = deleted.map_err(|error| hinted(error, &settings.current_index));
@@ -72,7 +80,7 @@ pub(super) async fn insert_all_new(shared: &Shared, copies: Vec<RawDocumentBuf>,
 }
 
 fn not_new(shared: &Shared, error: CommandError) -> Error {
-    match Duplicate::of(&shared.settings, &error) {
+    match Duplicate::in_error(&shared.settings, &error) {
         Some(Duplicate::Other) => refused().caused_by(error),
         _ => lost_race(error),
     }
@@ -99,7 +107,7 @@ pub(crate) enum Duplicate {
 
 impl Duplicate {
     /// `None` for any other error.
-    pub(crate) fn of(settings: &Settings, error: &CommandError) -> Option<Self> {
+    pub(crate) fn in_error(settings: &Settings, error: &CommandError) -> Option<Self> {
         let duplicate = duplicate_key(error)?;
         Some(
             match duplicate.index.as_deref() == Some(settings.revision_index.as_str()) {

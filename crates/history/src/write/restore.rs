@@ -1,16 +1,19 @@
 //! The restoration of a revision, as a new one.
 
+use mongo_patterns_core::{Error, ErrorKind, Result};
 use mongodb::ClientSession;
 use mongodb::bson::oid::ObjectId;
+use mongodb::bson::{Bson, Document, RawDocument, doc};
 
 use super::upsert;
 use crate::form::document::{Encoded, Head, content, id_of_revision, invalid_argument};
 use crate::read::find_revision;
-use crate::repository::prelude::*;
+use crate::repository::Shared;
 use crate::results::Recorded;
+use crate::settings::Settings;
 
 /// Restores the content of a revision.
-pub(crate) async fn run(
+pub(crate) async fn restore(
     shared: &Shared,
     id: Bson,
     revision: u64,
@@ -23,7 +26,7 @@ pub(crate) async fn run(
     let Some(stored) = find_revision(shared, &id, revision, &mut conn).await? else {
         return Err(no_revision());
     };
-    if Head::of(&shared.settings, &stored).is_some_and(|head| head.is_deleted) {
+    if Head::read(&shared.settings, &stored).is_some_and(|head| head.is_deleted) {
         return Err(invalid_argument(
             "the revision is that of a deletion, nothing was changed: delete the document, or restore an earlier revision",
         ));
@@ -31,7 +34,7 @@ pub(crate) async fn run(
     let mut document = doc! { "_id": own_id(&shared.settings, &stored) };
     document.extend(content(&shared.settings, &stored)?);
     let encoded = Encoded { id, document, with };
-    upsert::run_in(shared, &encoded, expected, &mut conn).await
+    upsert::upsert_in_lane(shared, &encoded, expected, &mut conn).await
 }
 
 /// Returns the `_id` of the document, if it is inserted again.

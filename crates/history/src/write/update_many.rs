@@ -8,19 +8,23 @@
 //! server ends it after a minute.
 
 use futures::future::join_all;
+use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::migration::check_filter;
+use mongo_patterns_core::{Error, ErrorKind, Result, send};
+use mongodb::bson::Bson;
 
 use super::change::Request;
 use super::joined::change_alone;
 use crate::form::document::id_in;
-use crate::repository::prelude::*;
+use crate::query::options;
+use crate::repository::Shared;
 use crate::results::UpdatedMany;
 
 /// How many documents are updated concurrently. A client has ten connections by default.
 const CONCURRENCY: usize = 4;
 
 /// Updates the documents that match the filter of the request.
-pub(crate) async fn run(shared: &Shared, request: &Request) -> Result<UpdatedMany> {
+pub(crate) async fn update_many(shared: &Shared, request: &Request) -> Result<UpdatedMany> {
     shared.check_write().await?;
     let (current, filter) = (&shared.current, &request.filter);
     if !filter.is_empty() {

@@ -1,24 +1,31 @@
 //! The replacement of a document, or its insert, with its revision.
 
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::{Error, ErrorKind, Result, transaction};
 use mongodb::ClientSession;
+use mongodb::bson::Document;
 
 use super::change::{Attempt, Request, no_match};
 use super::insert::Insert;
 use super::record::finish;
 use crate::form::document::Encoded;
 use crate::query::change::Change;
-use crate::repository::prelude::*;
+use crate::repository::Shared;
 use crate::results::Recorded;
 
 /// Replaces a document, or inserts it if it does not exist.
-pub(crate) async fn run(shared: &Shared, encoded: &Encoded, session: Option<&mut ClientSession>) -> Result<Recorded> {
+pub(crate) async fn upsert(
+    shared: &Shared,
+    encoded: &Encoded,
+    session: Option<&mut ClientSession>,
+) -> Result<Recorded> {
     shared.check_write().await?;
     let mut conn = shared.enter(&encoded.id, session).await?;
-    run_in(shared, encoded, None, &mut conn).await
+    upsert_in_lane(shared, encoded, None, &mut conn).await
 }
 
-/// Does what [`run`] does, in the lane of the document. A document that is expected at a revision must exist.
-pub(crate) async fn run_in(
+/// Does what [`upsert`] does, in the lane of the document. A document that is expected at a revision must exist.
+pub(crate) async fn upsert_in_lane(
     shared: &Shared,
     encoded: &Encoded,
     expected: Option<u64>,
@@ -33,7 +40,7 @@ pub(crate) async fn run_in(
         with: encoded.with.clone(),
     };
     let mut upsert = Upsert {
-        attempt: Attempt::of(shared, &encoded.id, &request).await?,
+        attempt: Attempt::new(shared, &encoded.id, &request).await?,
         // The attempt has read it.
         insert: Insert {
             shared,
@@ -44,7 +51,7 @@ pub(crate) async fn run_in(
     };
     let (current, retry) = (&shared.current, &shared.settings.retry);
     let done = transaction::run(current, retry, conn, &mut upsert, |conn, upsert| {
-        Box::pin(upsert.run(conn))
+        Box::pin(upsert.attempt(conn))
     });
     done.await
 }
@@ -56,10 +63,10 @@ struct Upsert<'a> {
 }
 
 impl Upsert<'_> {
-    async fn run(&mut self, conn: &mut Conn<'_>) -> Result<Recorded> {
-        match self.attempt.run(None, conn).await {
+    async fn attempt(&mut self, conn: &mut Conn<'_>) -> Result<Recorded> {
+        match self.attempt.send(None, conn).await {
             Err(error) if error.kind() == ErrorKind::NotFound && self.may_insert => {
-                let inserted = self.insert.run(conn).await;
+                let inserted = self.insert.attempt(conn).await;
                 // Another program has marked it as deleted.
                 let is_marked = |error: &Error| error.kind() == ErrorKind::AlreadyExists;
                 inserted.map_err(|error| if is_marked(&error) { no_match() } else { error })

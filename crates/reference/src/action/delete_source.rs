@@ -1,4 +1,9 @@
-use super::prelude::*;
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::{Contention, IndexMissing, InvalidArgument, NotFound, Referenced};
+use mongo_patterns_core::{DocumentId, IntoId, Result, action};
+
+use crate::repository::{ReferenceRepository, Shared};
+use crate::results::{OnReferences, SourceDeleted};
 use crate::write::delete;
 
 impl<D, S> ReferenceRepository<D, S> {
@@ -66,6 +71,6 @@ action! {
 impl DeleteSource<'_> {
     async fn execute(self) -> Result<SourceDeleted> {
         let id = self.source?.into_bson();
-        delete::run(self.shared, &id, self.rule, self.session).await
+        delete::delete(self.shared, &id, self.rule, self.session).await
     }
 }

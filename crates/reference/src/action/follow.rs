@@ -1,7 +1,13 @@
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::{
+    CollectionDropped, Corrupt, HistoryLost, IndexMissing, InvalidArgument, SettingsMismatch, TooLarge, Unsupported,
+};
 use mongo_patterns_core::follow::{FollowOptions, Followed};
+use mongo_patterns_core::{Result, action};
 
-use super::prelude::*;
 use crate::follow::collections::Collections;
+use crate::repository::{ReferenceRepository, Shared};
+use crate::results::OnReferences;
 
 impl<D, S> ReferenceRepository<D, S> {
     /// Follows the changes that other programs make to the sources and to the referring documents, and updates the copies.

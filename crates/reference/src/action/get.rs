@@ -1,8 +1,17 @@
-use mongo_patterns_core::action::Find;
+use std::marker::PhantomData;
 
-use super::prelude::*;
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::{Corrupt, Decode, InvalidArgument};
+use mongo_patterns_core::action::Find;
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::{DocumentId, IntoId, Result, action};
+use mongodb::bson::{Document, doc};
+use serde::de::DeserializeOwned;
+
 use crate::form::document::decode;
+use crate::query;
 use crate::read::refresh;
+use crate::repository::{ReferenceRepository, Shared};
 
 impl<D: DeserializeOwned, S> ReferenceRepository<D, S> {
     /// Reads a document with its copies. `None` if it does not exist.
@@ -84,12 +93,12 @@ impl<D: DeserializeOwned> Get<'_, D> {
     async fn execute(self) -> Result<Option<D>> {
         let (shared, id) = (self.shared, self.id?.into_bson());
         let mut conn = Conn::to_read(self.session, self.max_time.or(self.shared.settings.max_time)).await?;
-        let found = conn.find_one(shared.documents(), query::by_id(&id), None).await?;
-        let Some(found) = found else { return Ok(None) };
-        let found = match self.max_staleness {
-            None => found,
-            Some(versions) => refresh(shared, found, versions, &mut conn).await?,
+        let document = conn.find_one(shared.documents(), query::by_id(&id), None).await?;
+        let Some(document) = document else { return Ok(None) };
+        let document = match self.max_staleness {
+            None => document,
+            Some(versions) => refresh(shared, document, versions, &mut conn).await?,
         };
-        decode(&found).map(Some)
+        decode(&document).map(Some)
     }
 }

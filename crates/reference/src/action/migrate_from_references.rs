@@ -1,7 +1,18 @@
-use mongo_patterns_core::migration;
+#[allow(unused_imports)] // the links of the documentation use the trait
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::{
+    Configuration, Contention, Corrupt, CountMismatch, DuplicateKey, InvalidArgument, InvalidItemId, NotFound,
+    TargetNotEmpty, TooLarge,
+};
+#[allow(unused_imports)] // the links of the documentation use the trait
+use mongo_patterns_core::Repository;
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::{Result, migration};
 
-use super::prelude::*;
 use crate::migrate::Migration;
+use crate::repository::{ReferenceRepository, Shared};
+use crate::results::Migrated;
 use crate::settings::bare::FieldNames;
 
 impl<D, S> ReferenceRepository<D, S> {
@@ -154,6 +165,6 @@ impl MigrateFromReferences<'_> {
             chunk: self.chunk_size(),
             options: self.options,
         };
-        migration.run(conn, reporter).await
+        migration.migrate_all(conn, reporter).await
     }
 }

@@ -1,4 +1,10 @@
-use super::prelude::*;
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::{
+    Contention, Corrupt, DuplicateKey, IndexMismatch, IndexMissing, InvalidArgument, NotFound, TooLarge,
+};
+use mongo_patterns_core::{DocumentId, IntoId, Result, Updated, action};
+
+use crate::repository::{ReferenceRepository, Shared};
 use crate::settings::invalid_argument;
 use crate::write::reference::{Change, field_of, remove};
 
@@ -204,14 +210,14 @@ fn change<'a>(
 impl SetReference<'_> {
     async fn execute(self) -> Result<Updated> {
         let change = change(self.shared, self.ids, self.field.as_deref(), false)?;
-        change.run(self.session).await
+        change.send(self.session).await
     }
 }
 
 impl AddReference<'_> {
     async fn execute(self) -> Result<Updated> {
         let change = change(self.shared, self.ids, self.field.as_deref(), true)?;
-        change.run(self.session).await
+        change.send(self.session).await
     }
 }
 

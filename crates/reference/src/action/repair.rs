@@ -1,9 +1,13 @@
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::IndexMissing;
 use mongo_patterns_core::action::ActionStream;
+use mongo_patterns_core::progress::Reporter;
 use mongo_patterns_core::verify::checked;
 
-use super::prelude::*;
 use crate::repair::finding::Repaired;
 use crate::repair::repairs;
+use crate::repository::{ReferenceRepository, Shared};
+use crate::results::OnReferences;
 
 impl<D, S> ReferenceRepository<D, S> {
     /// Repairs the findings of [`verify`](Self::verify): copies the source to all of its outdated copies again. If a copy

@@ -1,8 +1,11 @@
+use futures::TryStreamExt;
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::{Corrupt, IndexMissing, SettingsMismatch};
 use mongo_patterns_core::verify::{Verify, scan};
 
-use super::prelude::*;
 use crate::repair::finding::Problem;
 use crate::repair::scan::Scan;
+use crate::repository::ReferenceRepository;
 
 impl<D, S> ReferenceRepository<D, S> {
     /// Scans all referring documents for problems: copies that are outdated or differ from their source, and references
@@ -39,8 +42,8 @@ impl<D, S> ReferenceRepository<D, S> {
     pub fn verify(&self) -> Verify<'_, Problem> {
         let shared = self.shared();
         Verify::new(shared.ensure(), |reporter| {
-            let found = scan(Scan::new(shared, reporter));
-            Box::pin(found.map_ok(|found| found.finding))
+            let findings = scan(Scan::new(shared, reporter));
+            Box::pin(findings.map_ok(|findings| findings.finding))
         })
     }
 }

@@ -1,11 +1,19 @@
 //! The calls that write.
 
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::{
+    AlreadyExists, Contention, Corrupt, DuplicateKey, Encode, IndexMismatch, IndexMissing, InvalidArgument, NotFound,
+    TooLarge, Unsupported,
+};
 use mongo_patterns_core::action::Write;
+use mongo_patterns_core::{DocumentId, IntoId, Result};
 use mongodb::options::UpdateModifications;
+use serde::Serialize;
 
-use super::prelude::*;
 use crate::form::document::Encoded;
 use crate::form::update::SourceUpdate;
+use crate::repository::ReferenceRepository;
+use crate::results::{Inserted, SourceUpdated};
 use crate::write;
 use crate::write::source;
 
@@ -60,7 +68,7 @@ impl<D: Serialize, S> ReferenceRepository<D, S> {
         let shared = self.shared();
         let document = Encoded::new(&shared.settings, document);
         Write::new(shared.operation("insert"), async move |session| {
-            write::insert::run(shared, &document?, session).await
+            write::insert::insert(shared, &document?, session).await
         })
     }
 
@@ -101,7 +109,7 @@ impl<D: Serialize, S> ReferenceRepository<D, S> {
             .map(|document| Encoded::new(&shared.settings, document));
         let documents = documents.collect::<Result<Vec<_>>>();
         Write::new(shared.operation("insert_many"), async move |session| {
-            write::insert::run_many(shared, &documents?, session).await
+            write::insert::insert_many(shared, &documents?, session).await
         })
     }
 }

@@ -2,15 +2,20 @@
 
 use std::collections::HashMap;
 
+use futures::TryStreamExt;
 use futures::future::{BoxFuture, ready};
-use mongo_patterns_core::follow::{self, Target, Texts};
+use mongo_patterns_core::follow::{Target, Texts};
+use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::{Result, follow};
+use mongodb::Collection;
+use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf};
 
 use super::event::{Check, Effect};
 use super::{documents, sources};
 use crate::form::id::canonical;
 use crate::query::follow as commands;
 use crate::repair::repairs;
-use crate::repository::prelude::*;
+use crate::repository::Shared;
 use crate::results::OnReferences;
 
 const TEXTS: Texts = Texts {
@@ -96,7 +101,7 @@ impl Target for Collections {
 
     fn add(&mut self, event: &RawDocument) -> Result<follow::Effect> {
         let Shared { settings, sources, .. } = &self.shared;
-        match Effect::of(settings, sources.name(), |name| self.position(name), event) {
+        match Effect::read(settings, sources.name(), |name| self.position(name), event) {
             Effect::Source(id, check) => {
                 let (_, known) = self.changes.sources.entry(canonical(&id)).or_insert((id, check));
                 *known = check.max(*known);

@@ -2,18 +2,24 @@
 
 use std::collections::HashMap;
 
-use futures::{StreamExt, stream};
+use futures::{StreamExt, TryStreamExt, stream};
+use mongo_patterns_core::Result;
+use mongo_patterns_core::conn::Conn;
+use mongodb::bson::Bson;
 
 use super::{CONCURRENCY, of_source};
 use crate::form::copy::version_of;
 use crate::form::id::canonical;
 use crate::form::source::Source;
+use crate::query;
+use crate::query::options;
 use crate::read::{Invalid, find_sources_or};
 use crate::repair::finding::Problem;
 use crate::repair::scan::{Found, confirm, examine_ids};
 use crate::repair::{release, remove_version, unmark_deleted};
-use crate::repository::prelude::*;
+use crate::repository::Shared;
 use crate::results::OnReferences;
+use crate::settings::ReferenceField;
 use crate::write::source::change;
 use crate::write::sweep::{sweep, sweep_field};
 
@@ -32,13 +38,13 @@ struct OfSource<'a> {
 pub(super) async fn correct(shared: &Shared, collection: usize, ids: &[Bson], rule: OnReferences) -> Result<u64> {
     let mut copies = 0;
     for ids in ids.chunks(options::BATCH) {
-        let found = examine_ids(shared, collection, ids, Invalid::Skip).await?;
-        let is_missing = |found: &Found<'_>| found.finding.problem == Problem::SourceMissing;
-        let (missing, differing): (Vec<_>, Vec<_>) = found.into_iter().partition(is_missing);
+        let findings = examine_ids(shared, collection, ids, Invalid::Skip).await?;
+        let is_missing = |findings: &Found<'_>| findings.finding.problem == Problem::SourceMissing;
+        let (missing, differing): (Vec<_>, Vec<_>) = findings.into_iter().partition(is_missing);
         if rule != OnReferences::Restrict && !missing.is_empty() {
             // A program may insert a document before its source.
-            for found in confirm(shared, collection, &missing, Invalid::Skip).await? {
-                copies += u64::from(release(shared, &found, rule).await?);
+            for findings in confirm(shared, collection, &missing, Invalid::Skip).await? {
+                copies += u64::from(release(shared, &findings, rule).await?);
             }
         }
         copies += copy_again(shared, differing).await?;
@@ -49,9 +55,9 @@ pub(super) async fn correct(shared: &Shared, collection: usize, ids: &[Bson], ru
 /// Copies each source again, once for all of its findings.
 async fn copy_again(shared: &Shared, findings: Vec<Found<'_>>) -> Result<u64> {
     let mut of_sources: HashMap<String, OfSource<'_>> = HashMap::new();
-    for found in findings {
+    for findings in findings {
         // Other values than references have no source.
-        let Some(id) = found.finding.related_id.clone() else {
+        let Some(id) = findings.finding.related_id.clone() else {
             continue;
         };
         let of_source = of_sources.entry(canonical(&id)).or_insert_with(|| OfSource {
@@ -61,7 +67,7 @@ async fn copy_again(shared: &Shared, findings: Vec<Found<'_>>) -> Result<u64> {
             fields: Vec::new(),
             invalid: Vec::new(),
         });
-        of_source.add(found);
+        of_source.add(findings);
     }
     let ids: Vec<Bson> = of_sources.values().map(|of_source| of_source.id.clone()).collect();
     let sources = &find_sources_or(shared, &ids, Invalid::Skip, &mut Conn::new()).await?;
@@ -76,30 +82,30 @@ async fn copy_again(shared: &Shared, findings: Vec<Found<'_>>) -> Result<u64> {
 }
 
 impl<'a> OfSource<'a> {
-    fn add(&mut self, found: Found<'a>) {
-        let above = match found.finding.problem {
-            Problem::Differs => found.version.as_ref().and_then(version_of),
+    fn add(&mut self, findings: Found<'a>) {
+        let above = match findings.finding.problem {
+            Problem::Differs => findings.version.as_ref().and_then(version_of),
             Problem::NewerThanSource { version, .. } => Some(version),
             _ => None,
         };
         self.above = self.above.max(above);
-        self.is_deleted |= found.is_deleted;
-        if !self.fields.iter().any(|field| field.name == found.field.name) {
-            self.fields.push(found.field);
+        self.is_deleted |= findings.is_deleted;
+        if !self.fields.iter().any(|field| field.name == findings.field.name) {
+            self.fields.push(findings.field);
         }
         // A sweep takes any other value for an older version.
         let is_number = matches!(
-            found.version,
+            findings.version,
             Some(Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_) | Bson::Decimal128(_))
         );
-        if found.finding.problem == Problem::VersionMissing && is_number {
-            self.invalid.push(found);
+        if findings.finding.problem == Problem::VersionMissing && is_number {
+            self.invalid.push(findings);
         }
     }
 
     async fn copy_again(self, shared: &Shared, source: &Source) -> Result<u64> {
-        for found in &self.invalid {
-            remove_version(shared, found).await?;
+        for findings in &self.invalid {
+            remove_version(shared, findings).await?;
         }
         let mut copies = 0;
         match self.above {

@@ -1,9 +1,10 @@
 //! The changes of sources and of referring documents, and what they require.
 
-use mongo_patterns_core::follow;
 use mongo_patterns_core::stored::value;
+use mongo_patterns_core::{DocumentId, follow};
+use mongodb::bson::{Bson, RawDocument};
 
-use crate::prelude::*;
+use crate::settings::Settings;
 
 /// What the changes of a source require. Those of several changes are the highest one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,7 +29,7 @@ pub(super) enum Effect {
 
 impl Effect {
     /// Returns the effect of an event of the sources, or of a referring collection, whose position a function returns.
-    pub(super) fn of(
+    pub(super) fn read(
         settings: &Settings,
         sources: &str,
         position: impl Fn(&str) -> Option<usize>,
@@ -114,16 +115,19 @@ impl Changed<'_> {
 mod tests {
     use mongodb::bson::{RawDocumentBuf, rawdoc};
 
+    use mongodb::bson;
+    use mongodb::bson::doc;
+
     use super::*;
     use crate::settings::MARK;
     use crate::settings::tests::example;
 
-    fn of(event: &RawDocumentBuf) -> Effect {
-        Effect::of(&example(), "sources", |name| (name == "orders").then_some(0), event)
+    fn effect(event: &RawDocumentBuf) -> Effect {
+        Effect::read(&example(), "sources", |name| (name == "orders").then_some(0), event)
     }
 
     fn update(collection: &str, updated: &str, removed: &str) -> Effect {
-        of(&rawdoc! {
+        effect(&rawdoc! {
             "operationType": "update",
             "ns": { "coll": collection },
             "documentKey": { "_id": 1 },
@@ -173,14 +177,14 @@ mod tests {
             "updated": null,
             "truncated": ["products"],
         };
-        assert_eq!(of(&truncated), Effect::Document(0, 1.into()));
+        assert_eq!(effect(&truncated), Effect::Document(0, 1.into()));
     }
 
     #[test]
     fn whole_documents_are_checked() {
         let event = |operation: &str, collection: &str, id: Bson| {
             let id = bson::serialize_to_raw_document_buf(&doc! { "_id": id }).unwrap();
-            of(&rawdoc! { "operationType": operation, "ns": { "coll": collection }, "documentKey": id })
+            effect(&rawdoc! { "operationType": operation, "ns": { "coll": collection }, "documentKey": id })
         };
         for (operation, check) in [
             ("insert", Check::Existence),
@@ -195,7 +199,7 @@ mod tests {
         }
         assert_eq!(event("delete", "orders", 7.into()), Effect::None);
         for operation in ["drop", "rename", "dropDatabase", "invalidate"] {
-            assert_eq!(of(&rawdoc! { "operationType": operation }), Effect::Dropped);
+            assert_eq!(effect(&rawdoc! { "operationType": operation }), Effect::Dropped);
         }
         assert_eq!(event("of a later server", "orders", 7.into()), Effect::None);
         assert!(Check::Version < Check::Values && Check::Values < Check::Existence);

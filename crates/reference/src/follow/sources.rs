@@ -2,9 +2,14 @@
 
 use std::collections::HashSet;
 
-use futures::{StreamExt, stream};
+use futures::{StreamExt, TryStreamExt, stream};
 use mongo_patterns_core::action::one_batch;
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::error::CommandError;
+use mongo_patterns_core::index::hinted;
 use mongo_patterns_core::stored::id_of;
+use mongo_patterns_core::{Result, send};
+use mongodb::bson::{Bson, Document};
 
 use super::event::Check;
 use super::{CONCURRENCY, of_source};
@@ -12,11 +17,13 @@ use crate::form::copy::{Difference, difference};
 use crate::form::document::stored_copies;
 use crate::form::id::canonical;
 use crate::form::source::Source;
-use crate::query::{follow as commands, scan};
+use crate::query;
+use crate::query::{follow as commands, options, scan};
 use crate::read::{Invalid, Sources, find_source, find_sources_or, newest_copy};
 use crate::repair::unmark_deleted;
-use crate::repository::prelude::*;
+use crate::repository::Shared;
 use crate::results::OnReferences;
+use crate::settings::ReferenceField;
 use crate::write::delete::update_of;
 use crate::write::source::change;
 use crate::write::sweep::{sweep, update_copies};
@@ -46,7 +53,7 @@ async fn without_unreferenced(shared: &Shared, changed: Vec<(Bson, Check)>) -> R
     for whole in whole.chunks(options::BATCH) {
         let ids: Vec<Bson> = whole.iter().map(|(id, _)| id.clone()).collect();
         let known: HashSet<String> = ids.iter().map(canonical).collect();
-        let mut found = HashSet::new();
+        let mut referenced_ids = HashSet::new();
         for field in &shared.settings.references {
             let mut options = options::read_index(&field.index);
             options.batch_size = one_batch(ids.len());
@@ -55,11 +62,11 @@ async fn without_unreferenced(shared: &Shared, changed: Vec<(Bson, Check)>) -> R
                 .aggregate_all(collection, commands::referenced(field, &ids), options)
                 .await;
             let rows = rows.map_err(|error| hinted(error, &field.index))?;
-            found.extend(rows.iter().map(|row| canonical(&id_of(row))));
+            referenced_ids.extend(rows.iter().map(|row| canonical(&id_of(row))));
         }
         // An equal number of another type has another text.
-        let is_exact = found.is_subset(&known);
-        let is_found = |(id, _): &&(Bson, Check)| !is_exact || found.contains(&canonical(id));
+        let is_exact = referenced_ids.is_subset(&known);
+        let is_found = |(id, _): &&(Bson, Check)| !is_exact || referenced_ids.contains(&canonical(id));
         referenced.extend(whole.iter().filter(is_found).cloned());
     }
     Ok(referenced)
@@ -134,12 +141,12 @@ async fn differs(shared: &Shared, field: &ReferenceField, source: &Source) -> Re
     let mut options = options::scan(scan::references([field].into_iter()));
     options.hint = Some(mongodb::options::Hint::Name(field.index.clone()));
     let as_new = commands::as_new(settings, field, source);
-    let found = send::find_rows(shared.collection_of(field), as_new, options).await;
-    let mut found = found.map_err(|error| hinted(error, &field.index))?;
+    let rows = send::find_rows(shared.collection_of(field), as_new, options).await;
+    let mut rows = rows.map_err(|error| hinted(error, &field.index))?;
     let id = canonical(&source.id);
     let is_own = |copy: &&Document| !field.is_array || copy.get("_id").is_some_and(|own| canonical(own) == id);
     loop {
-        let batch = send::next_rows(&mut found, options::BATCH).await?;
+        let batch = send::next_rows(&mut rows, options::BATCH).await?;
         if batch.is_empty() {
             return Ok(false);
         }

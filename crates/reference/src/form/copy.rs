@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use mongodb::bson::{Bson, Document, RawBsonRef, RawDocumentBuf, doc};
+
 use super::source::{Source, stored_version};
-use crate::prelude::*;
-use crate::settings::DELETED;
 use crate::settings::copied::FieldPath;
+use crate::settings::{DELETED, ReferenceField, Settings};
 
 /// A version that no source reaches by updates. A higher one of a copy is invalid, so that it cannot raise that of its source
 /// up to where it can no longer be incremented.
@@ -180,7 +181,7 @@ mod tests {
 
     #[allow(clippy::needless_pass_by_value)] // a literal
     fn source(document: Document) -> Source {
-        Source::of(&example(), &RawDocumentBuf::try_from(&document).unwrap()).unwrap()
+        Source::read(&example(), &RawDocumentBuf::try_from(&document).unwrap()).unwrap()
     }
 
     #[test]

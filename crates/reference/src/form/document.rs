@@ -2,15 +2,19 @@
 
 use std::collections::BTreeSet;
 
-use mongo_patterns_core::size;
 use mongo_patterns_core::stored::not_decoded;
+use mongo_patterns_core::{DocumentId, Error, ErrorKind, FieldName, Result, size};
+use mongodb::bson;
 use mongodb::bson::oid::ObjectId;
+use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::copy;
 use super::id::canonical;
 use super::source::Source;
-use crate::prelude::*;
 use crate::results::no_source;
+use crate::settings::{ReferenceField, Settings};
 
 /// A value in a reference field that is not a reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,7 +27,7 @@ pub(crate) enum OtherForm {
 }
 
 impl OtherForm {
-    fn of(value: &Bson) -> Self {
+    fn of_value(value: &Bson) -> Self {
         match value.as_document() {
             Some(document) if document.contains_key("_id") => Self::Value,
             Some(document) if document.contains_key("$id") => Self::DbRef,
@@ -179,7 +183,7 @@ pub(crate) fn other_forms(field: &ReferenceField, document: &Document) -> BTreeS
         None => BTreeSet::from([OtherForm::Value]),
         Some(values) => {
             let others = values.iter().filter(|value| as_reference(value, "_id").is_none());
-            others.map(OtherForm::of).collect()
+            others.map(OtherForm::of_value).collect()
         }
     }
 }
@@ -269,7 +273,7 @@ mod tests {
     #[test]
     fn the_copies_are_filled_in() {
         let settings = example();
-        let pen = Source::of(&settings, &rawdoc! { "_id": 1, "name": "pen", "v": 2 }).unwrap();
+        let pen = Source::read(&settings, &rawdoc! { "_id": 1, "name": "pen", "v": 2 }).unwrap();
         let order = doc! { "_id": 7, "products": [{ "quantity": 3, "_id": 1, "name": "?" }], "note": "x" };
         let encoded = Encoded::new(&settings, &order).unwrap();
         let filled = encoded.with_copies(&settings, |_| Some(&pen)).unwrap();

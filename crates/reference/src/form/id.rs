@@ -2,7 +2,7 @@
 
 pub(crate) use mongo_patterns_core::document_id::canonical;
 
-use crate::prelude::*;
+use mongodb::bson::Bson;
 
 /// Returns each id once, in the order of the first.
 pub(crate) fn distinct<'i>(ids: impl IntoIterator<Item = &'i Bson>) -> Vec<Bson> {
@@ -15,6 +15,8 @@ pub(crate) fn distinct<'i>(ids: impl IntoIterator<Item = &'i Bson>) -> Vec<Bson>
 mod tests {
     use mongodb::bson::Decimal128;
     use mongodb::bson::oid::ObjectId;
+
+    use mongodb::bson::doc;
 
     use super::*;
 

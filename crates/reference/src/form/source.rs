@@ -1,11 +1,14 @@
 //! A source, as far as it is copied.
 
+use mongo_patterns_core::error::CommandError;
+use mongo_patterns_core::key::stored_integer;
 use mongo_patterns_core::stored::{id_of, value};
+use mongo_patterns_core::{Error, Result};
 use mongodb::bson::oid::ObjectId;
+use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument};
 
-use crate::prelude::*;
-use crate::settings::MARK;
 use crate::settings::copied::FieldPath;
+use crate::settings::{MARK, Settings};
 
 /// What a copy of a source is made of.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,7 +26,7 @@ impl Source {
     ///
     /// # Errors
     /// [`Corrupt`](ErrorKind::Corrupt) when its version is not an integer from 0.
-    pub(crate) fn of(settings: &Settings, document: &RawDocument) -> Result<Self> {
+    pub(crate) fn read(settings: &Settings, document: &RawDocument) -> Result<Self> {
         let version = match document.get(settings.version.as_str()).ok().flatten() {
             None => Some(0),
             Some(version) => stored_version(version),
@@ -69,7 +72,7 @@ mod tests {
     #[test]
     fn a_source_without_a_version_has_the_version_0() {
         let settings = example();
-        let version = |document: &RawDocument| Source::of(&settings, document).map(|source| source.version);
+        let version = |document: &RawDocument| Source::read(&settings, document).map(|source| source.version);
         assert_eq!(version(&rawdoc! { "_id": 1 }).unwrap(), 0);
         for stored in [rawdoc! { "v": 3 }, rawdoc! { "v": 3_i64 }, rawdoc! { "v": 3.0 }] {
             assert_eq!(version(&stored).unwrap(), 3);

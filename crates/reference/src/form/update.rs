@@ -7,12 +7,12 @@
 //! The version is incremented by `$inc` in the same command, which a pipeline does not have, and the paths of operators show
 //! whether the update can change a copied field.
 
+use mongo_patterns_core::Result;
 use mongo_patterns_core::update::{Change, Operators};
+use mongodb::bson::{Bson, Document};
 use mongodb::options::UpdateModifications;
 
-use crate::prelude::*;
-use crate::settings::MARK;
-use crate::settings::invalid_argument;
+use crate::settings::{MARK, Settings, invalid_argument};
 
 const OWN: &str = "the update changes the version of the source or the mark of a deletion, which the repository writes itself, nothing was sent: omit it";
 const OWN_ID: &str = "the update changes the `_id` of the source, which is immutable, nothing was sent: omit it";
@@ -82,6 +82,9 @@ impl SourceUpdate {
 
 #[cfg(test)]
 mod tests {
+    use mongo_patterns_core::ErrorKind;
+    use mongodb::bson::doc;
+
     use super::*;
     use crate::settings::tests::example;
 

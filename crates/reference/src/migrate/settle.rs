@@ -1,8 +1,13 @@
 //! What follows the second read of the sources of a chunk.
 
+use mongo_patterns_core::Result;
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::error::CommandError;
+use mongodb::bson::Bson;
+
 use crate::query::CopyUpdate;
 use crate::read::find_sources;
-use crate::repository::prelude::*;
+use crate::repository::Shared;
 use crate::write::settle::unmark;
 use crate::write::sweep::{sweep, update_copies};
 

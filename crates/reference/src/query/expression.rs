@@ -8,8 +8,10 @@
 //! first one for each element of an array, so the time grows with the square of its length. Set expressions hash their
 //! operands, but do not return positions.
 
-use crate::prelude::*;
-use crate::settings::DELETED;
+use mongo_patterns_core::FieldName;
+use mongodb::bson::{Bson, Document, doc};
+
+use crate::settings::{DELETED, ReferenceField, Settings};
 
 /// The types that no `_id` has.
 const NO_ID: [&str; 7] = ["missing", "null", "undefined", "array", "regex", "minKey", "maxKey"];
@@ -69,14 +71,14 @@ pub(crate) fn is_db_ref(document: &str) -> Document {
 /// Returns whether a value is a reference with a copy, or one whose source was deleted. A snapshot needs no version: it may
 /// have a value that its source has no longer.
 pub(crate) fn is_extended(settings: &Settings, field: &ReferenceField, value: &str) -> Document {
-    let of = |field: &str| format!("{value}.{field}");
+    let path = |field: &str| format!("{value}.{field}");
     let mut has_copy = vec![
-        is_present(of(settings.version.as_str())),
-        doc! { "$eq": [of(DELETED), true] },
+        is_present(path(settings.version.as_str())),
+        doc! { "$eq": [path(DELETED), true] },
     ];
     if field.is_snapshot {
         let copied = field.copied.iter();
-        has_copy.extend(copied.map(|copied| not(is_missing(of(&copied.target.text())))));
+        has_copy.extend(copied.map(|copied| not(is_missing(path(&copied.target.text())))));
     }
     doc! { "$and": [is_reference(value), { "$or": has_copy }] }
 }
@@ -184,10 +186,10 @@ const FEW: i32 = 32;
 /// The steps of a binary search. Their sum exceeds the number of ids that fit into a document.
 const STEPS: [i32; 21] = {
     let mut steps = [0; 21];
-    let mut at = 0;
-    while at < 21 {
-        steps[at] = 1 << (20 - at);
-        at += 1;
+    let mut step = 0;
+    while step < 21 {
+        steps[step] = 1 << (20 - step);
+        step += 1;
     }
     steps
 };
@@ -204,7 +206,7 @@ pub(crate) enum SourceOrder {
 /// Evaluates an expression with a variable `source`: the one of the sources in the field `s` with this id. It is missing if
 /// there is none. The ids of `s` are in the field `sid`, in this order.
 pub(crate) fn with_source(order: SourceOrder, id: impl Into<Bson>, then: impl Into<Bson>) -> Document {
-    let at = |position: Document| {
+    let source_at = |position: Document| {
         let source = doc! { "$cond": [
             // -1 would be the last one.
             { "$lt": ["$$at", 0] },
@@ -214,14 +216,14 @@ pub(crate) fn with_source(order: SourceOrder, id: impl Into<Bson>, then: impl In
         doc! { "$let": { "vars": { "at": position }, "in": source } }
     };
     let source = match order {
-        SourceOrder::Any => at(doc! { "$indexOfArray": ["$sid", id.into()] }),
+        SourceOrder::Any => source_at(doc! { "$indexOfArray": ["$sid", id.into()] }),
         SourceOrder::ById => {
             let position = doc! { "$cond": [
                 { "$lte": [{ "$size": "$sid" }, FEW] },
                 { "$indexOfArray": ["$sid", "$$id"] },
                 sorted_position(),
             ] };
-            doc! { "$let": { "vars": { "id": id.into() }, "in": at(position) } }
+            doc! { "$let": { "vars": { "id": id.into() }, "in": source_at(position) } }
         }
     };
     doc! { "$let": { "vars": { "source": source }, "in": then.into() } }
@@ -238,8 +240,8 @@ fn sorted_position() -> Document {
         "in": { "$cond": [is_at_most, "$$next", "$$value"] },
     } };
     let last = doc! { "$reduce": { "input": STEPS.as_slice(), "initialValue": -1, "in": step } };
-    let found = doc! { "$cond": [{ "$eq": [{ "$arrayElemAt": ["$sid", "$$last"] }, "$$id"] }, "$$last", -1] };
-    doc! { "$let": { "vars": { "last": last }, "in": found } }
+    let position = doc! { "$cond": [{ "$eq": [{ "$arrayElemAt": ["$sid", "$$last"] }, "$$id"] }, "$$last", -1] };
+    doc! { "$let": { "vars": { "last": last }, "in": position } }
 }
 
 /// Returns whether any of some ids is that of no source. The ids of the sources are in the field `sid`.

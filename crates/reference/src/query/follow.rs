@@ -7,11 +7,13 @@
 //! The follower copies the current values of a source, which it reads for all changes of a batch together. Of a change it
 //! needs the document and the paths of the changed fields. Documents can be large.
 
+use mongo_patterns_core::stored::can_be_in;
+use mongodb::bson::{Bson, Document, doc};
+
 use super::{by_id, with_copy};
 use crate::form::copy::PLAUSIBLE;
 use crate::form::source::{Source, version_to_bson};
-use crate::prelude::*;
-use mongo_patterns_core::stored::can_be_in;
+use crate::settings::{ReferenceField, Settings};
 
 /// Projects the events of the change stream to the `_id` of the document and the paths of the changed fields.
 pub(crate) fn changes() -> Vec<Document> {
@@ -94,7 +96,7 @@ mod tests {
     use crate::settings::tests::example;
 
     fn pen() -> Source {
-        Source::of(&example(), &rawdoc! { "_id": 1, "name": "pen", "v": 4 }).unwrap()
+        Source::read(&example(), &rawdoc! { "_id": 1, "name": "pen", "v": 4 }).unwrap()
     }
 
     #[test]

@@ -3,18 +3,19 @@
 mod chunk;
 mod key;
 
-use mongo_patterns_core::migration::{both, record_filter};
+use mongo_patterns_core::FieldName;
+use mongo_patterns_core::migration::{Walk, both, record_filter};
+use mongodb::bson::{Bson, Document, doc};
 
-use super::by_ids;
 use super::expression::{
     ELEMENT, Problem, SourceOrder, any, any_of, any_unknown, concatenated, count_by_reason, filtered, first_problem,
-    id_in, ids, is_db_ref, is_extended, is_id, is_missing, is_no_array, is_present, is_reference, is_version,
-    lookup_sources, mapped, not, values, with_source,
+    ids, is_db_ref, is_extended, is_id, is_missing, is_no_array, is_present, is_reference, is_version, lookup_sources,
+    mapped, not, values, with_source,
 };
 use super::new_copy::new_copy;
 use crate::form::copy;
-use crate::prelude::*;
 use crate::settings::bare::{BareField, recorded};
+use crate::settings::{ReferenceField, Settings};
 
 /// The reasons why documents cannot be migrated, in the order in which they are checked.
 pub(crate) const REASONS: [&str; 11] = [
@@ -163,12 +164,12 @@ impl FromReferences<'_> {
         };
         let new = with_source(self.order(), self.name_in(ELEMENT), new);
         let new = doc! { "$cond": [is_extended(self.settings, field, ELEMENT), ELEMENT, new] };
-        let given = path('g', number);
+        let migrated = path('g', number);
         let new = match field.is_array {
-            true => mapped(&given, new),
-            false => doc! { "$let": { "vars": { "element": &given }, "in": new } },
+            true => mapped(&migrated, new),
+            false => doc! { "$let": { "vars": { "element": &migrated }, "in": new } },
         };
-        doc! { "$cond": [is_present(&given), new, "$$REMOVE"] }
+        doc! { "$cond": [is_present(&migrated), new, "$$REMOVE"] }
     }
 
     /// Returns the size of the migrated document.

@@ -1,9 +1,10 @@
 //! The copy of a source as an expression. It makes what [`form::copy::new`](crate::form::copy::new) makes.
 
+use mongodb::bson::{Bson, Document, doc};
+
 use super::expression::{is_missing, type_in, without_field};
-use crate::prelude::*;
-use crate::settings::DELETED;
 use crate::settings::copied::FieldPath;
+use crate::settings::{DELETED, ReferenceField, Settings};
 
 /// Returns a reference with the copy of the source in the variable `source`, for a value that is a document without a copy,
 /// or the name of the source.
@@ -27,12 +28,12 @@ pub(crate) fn new_copy(settings: &Settings, field: &ReferenceField, value: &str,
 /// Returns the value of a source at a path. A path through an array, or another value that is not a document, has none.
 fn value_at(path: &FieldPath) -> Bson {
     let parts = path.parts();
-    let of = |parts: &[String]| format!("$$source.{}", parts.join("."));
+    let path_of = |parts: &[String]| format!("$$source.{}", parts.join("."));
     match parts.len() {
-        1 => of(parts).into(),
+        1 => path_of(parts).into(),
         length => {
-            let parent = type_in(of(&parts[..length - 1]), &["object"]);
-            doc! { "$cond": [parent, of(parts), "$$REMOVE"] }.into()
+            let parent = type_in(path_of(&parts[..length - 1]), &["object"]);
+            doc! { "$cond": [parent, path_of(parts), "$$REMOVE"] }.into()
         }
     }
 }

@@ -1,11 +1,13 @@
 //! Options of the driver's calls.
 
+use mongo_patterns_core::send;
+use mongodb::bson::{Document, doc};
 use mongodb::options::{
     AggregateOptions, FindOneAndUpdateOptions, FindOneOptions, FindOptions, Hint, ReturnDocument, UpdateOptions,
 };
 
 use super::CopyUpdate;
-use crate::prelude::*;
+use crate::settings::ReferenceField;
 
 /// How many documents a scan reads by one command.
 pub(crate) const BATCH: usize = 500;

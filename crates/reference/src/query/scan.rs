@@ -1,8 +1,9 @@
 //! The reads of all copies.
 
+use mongodb::bson::{Bson, Document, doc};
+
 use super::expression::{ELEMENT, filtered};
-use crate::prelude::*;
-use crate::settings::MARK;
+use crate::settings::{MARK, ReferenceField, Settings};
 
 /// Each source that is referred to, with the lowest version of its copies: null or -1 if one has none.
 ///

@@ -1,7 +1,8 @@
 //! The validators: the form of references and of the versions of sources, for the server to enforce.
 
-use crate::prelude::*;
-use crate::settings::DELETED;
+use mongodb::bson::{Document, doc};
+
+use crate::settings::{DELETED, ReferenceField, Settings};
 
 /// Returns the validator of the documents of a referring collection. A missing or null reference is valid.
 pub(crate) fn documents(settings: &Settings, collection: usize) -> Document {

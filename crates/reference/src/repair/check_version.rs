@@ -2,11 +2,16 @@
 
 use futures::future::BoxFuture;
 use mongo_patterns_core::catalog::implausible;
+use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::index::Fits;
+use mongo_patterns_core::migration::Step;
 use mongo_patterns_core::stored::id_of;
+use mongo_patterns_core::{ErrorKind, Result};
+use mongodb::Collection;
+use mongodb::bson::{Document, RawDocumentBuf, doc};
 use mongodb::options::FindOneOptions;
 
-use crate::repository::prelude::*;
+use crate::repository::Shared;
 
 impl Fits for Shared {
     fn check_documents<'a>(&'a self, _: bool, conn: &'a mut Conn<'_>) -> BoxFuture<'a, Result<()>> {

@@ -14,16 +14,23 @@
 
 use std::collections::HashMap;
 
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::error::CommandError;
 use mongo_patterns_core::index::FindDuplicates;
-use mongo_patterns_core::verify::{self, pause};
+use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::verify::pause;
+use mongo_patterns_core::{Result, send, verify};
+use mongodb::bson::{Bson, Document, RawDocumentBuf};
 
 use super::finding::{Finding, Problem};
 use crate::form::copy::{Difference, difference, is_deleted};
 use crate::form::document::{OtherForm, other_forms, stored_copies};
 use crate::form::id::{canonical, distinct};
-use crate::query::scan;
+use crate::query;
+use crate::query::{options, scan};
 use crate::read::{Invalid, Sources, find_sources_or};
-use crate::repository::prelude::*;
+use crate::repository::Shared;
+use crate::settings::{ReferenceField, Settings};
 
 /// A finding, and what its repair needs.
 #[derive(Clone, Debug)]
@@ -101,12 +108,12 @@ impl<'a> verify::Scan for Scan<'a> {
             self.find_duplicates().await?;
         }
         if let Some(duplicates) = &mut self.duplicates {
-            let found = duplicates.next_found().await?;
+            let duplicates = duplicates.next_found().await?;
             let problem = Problem::DuplicateSourceKey {
-                sources: found.documents,
+                sources: duplicates.documents,
             };
             return Ok(Some(vec![Found {
-                finding: Finding::of_duplicates(self.shared.sources.namespace(), found, problem),
+                finding: Finding::of_duplicates(self.shared.sources.namespace(), duplicates, problem),
                 field: &settings.references[0],
                 is_deleted: false,
                 version: None,
@@ -219,7 +226,7 @@ async fn examine<'a>(
         .flat_map(|document| fields().flat_map(move |field| stored_copies(field, document).0));
     let ids = distinct(copies.filter_map(|copy| copy.get("_id")));
     let sources = find_sources_or(shared, &ids, invalid, &mut Conn::new()).await?;
-    let mut found = Vec::new();
+    let mut findings = Vec::new();
     for document in &documents {
         let document_id = document.get("_id").unwrap_or(&Bson::Null);
         let finding = |field: &'a ReferenceField, copy: Option<&Document>, problem| {
@@ -239,16 +246,16 @@ async fn examine<'a>(
             if has_other {
                 let forms = other_forms(field, document).into_iter();
                 let problems = forms.map(|form| problem_of_form(&shared.settings, form));
-                found.extend(problems.map(|problem| finding(field, None, problem)));
+                findings.extend(problems.map(|problem| finding(field, None, problem)));
             }
             for copy in copies {
                 if let Some(problem) = problem(shared, field, &sources, copy) {
-                    found.push(finding(field, Some(copy), problem));
+                    findings.push(finding(field, Some(copy), problem));
                 }
             }
         }
     }
-    Ok(found)
+    Ok(findings)
 }
 
 fn problem_of_form(settings: &Settings, form: OtherForm) -> Problem {

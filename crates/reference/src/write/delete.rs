@@ -1,17 +1,24 @@
 //! The deletion of a source.
 
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::error::CommandError;
+use mongo_patterns_core::index::hinted;
+use mongo_patterns_core::{Error, ErrorKind, Result};
 use mongodb::ClientSession;
 use mongodb::bson::oid::ObjectId;
+use mongodb::bson::{Bson, Document};
 
-use crate::query::CopyUpdate;
+use crate::query;
+use crate::query::{CopyUpdate, options};
 use crate::read::find_source;
-use crate::repository::prelude::*;
+use crate::repository::Shared;
 use crate::results::{OnReferences, SourceDeleted};
+use crate::settings::ReferenceField;
 use crate::write::is_in_transaction;
 use crate::write::sweep::update_copies;
 
 /// Deletes a source, and does with the references to it what the rule says.
-pub(crate) async fn run(
+pub(crate) async fn delete(
     shared: &Shared,
     id: &Bson,
     rule: OnReferences,
@@ -22,7 +29,7 @@ pub(crate) async fn run(
     match rule {
         OnReferences::Restrict if is_in_transaction(&conn) => restrict_in_transaction(shared, id, &mut conn).await,
         OnReferences::Restrict => restrict(shared, id, &mut conn).await,
-        OnReferences::KeepCopy | OnReferences::Clear => delete(shared, id, rule, &mut conn).await,
+        OnReferences::KeepCopy | OnReferences::Clear => delete_with_references(shared, id, rule, &mut conn).await,
     }
 }
 
@@ -70,7 +77,12 @@ async fn restrict_in_transaction(shared: &Shared, id: &Bson, conn: &mut Conn<'_>
 
 /// Deletes the source, and then marks its copies or removes the references. A call after an interrupted one finds no
 /// source, and completes the rest.
-async fn delete(shared: &Shared, id: &Bson, rule: OnReferences, conn: &mut Conn<'_>) -> Result<SourceDeleted> {
+async fn delete_with_references(
+    shared: &Shared,
+    id: &Bson,
+    rule: OnReferences,
+    conn: &mut Conn<'_>,
+) -> Result<SourceDeleted> {
     let found = delete_source(shared, query::by_id(id), conn).await?;
     let is_stored = found && !is_in_transaction(conn);
     let mut copies = 0;
@@ -104,8 +116,8 @@ async fn is_referenced(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Resul
         let options = options::find_reference(field);
         let filter = query::referring(field, id);
         let collection = shared.collection_of(field);
-        let found = conn.find_one(collection, filter, options).await;
-        if found.map_err(|error| hinted(error, &field.index))?.is_some() {
+        let reference = conn.find_one(collection, filter, options).await;
+        if reference.map_err(|error| hinted(error, &field.index))?.is_some() {
             return Ok(true);
         }
     }

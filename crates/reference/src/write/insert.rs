@@ -1,17 +1,25 @@
 //! The insert of a document with the copies of its sources.
 
-use mongo_patterns_core::transaction;
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::error::{CommandError, duplicate_key};
+use mongo_patterns_core::{Error, ErrorKind, Result, transaction};
 use mongodb::ClientSession;
+use mongodb::bson::Bson;
 
 use crate::form::document::Encoded;
 use crate::form::id::distinct;
-use crate::repository::prelude::*;
+use crate::query;
+use crate::repository::Shared;
 use crate::results::Inserted;
 use crate::write::is_in_transaction;
 use crate::write::settle::{Placed, read_sources, settle, stored};
 
 /// Inserts a document.
-pub(crate) async fn run(shared: &Shared, encoded: &Encoded, session: Option<&mut ClientSession>) -> Result<Inserted> {
+pub(crate) async fn insert(
+    shared: &Shared,
+    encoded: &Encoded,
+    session: Option<&mut ClientSession>,
+) -> Result<Inserted> {
     let mut conn = shared.enter(&encoded.id, session).await?;
     let settings = &shared.settings;
     let fields = || {
@@ -52,7 +60,7 @@ pub(crate) async fn run(shared: &Shared, encoded: &Encoded, session: Option<&mut
 }
 
 /// Inserts documents in one transaction, which locks their sources.
-pub(crate) async fn run_many(
+pub(crate) async fn insert_many(
     shared: &Shared,
     documents: &[Encoded],
     session: Option<&mut ClientSession>,
@@ -73,7 +81,7 @@ pub(crate) async fn run_many(
         &settings.retry,
         &mut conn,
         (shared, documents, &sources),
-        |conn, (shared, documents, sources)| Box::pin(insert_many(shared, documents, sources, conn)),
+        |conn, (shared, documents, sources)| Box::pin(insert_many_in(shared, documents, sources, conn)),
     )
     .await?;
     let inserted = documents.iter().map(|document| Inserted {
@@ -82,7 +90,7 @@ pub(crate) async fn run_many(
     Ok(inserted.collect())
 }
 
-async fn insert_many(shared: &Shared, documents: &[Encoded], sources: &[Bson], conn: &mut Conn<'_>) -> Result<()> {
+async fn insert_many_in(shared: &Shared, documents: &[Encoded], sources: &[Bson], conn: &mut Conn<'_>) -> Result<()> {
     let sources = read_sources(shared, sources, conn).await?;
     let with_copies = |document: &Encoded| document.with_copies(&shared.settings, |id| sources.get(id));
     let documents = documents.iter().map(with_copies).collect::<Result<Vec<_>>>()?;

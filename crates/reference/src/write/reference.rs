@@ -1,15 +1,21 @@
 //! Changes of the references of one document.
 
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::error::{CommandError, duplicate_key};
 use mongo_patterns_core::update::failed;
+use mongo_patterns_core::{Error, ErrorKind, Result, Updated};
 use mongodb::ClientSession;
+use mongodb::bson::{Bson, Document};
 use mongodb::options::UpdateModifications;
 
 use crate::form::document::copies;
 use crate::form::id::canonical;
 use crate::form::source::Source;
+use crate::query;
 use crate::read::find_references;
-use crate::repository::prelude::*;
+use crate::repository::Shared;
 use crate::results::{no_document, no_source};
+use crate::settings::ReferenceField;
 use crate::write::is_in_transaction;
 use crate::write::settle::{Placed, new_copy, read_sources, settle, stored};
 
@@ -61,7 +67,7 @@ enum Attempt {
 
 impl Change<'_> {
     /// Sets the reference, or adds it to the array.
-    pub(crate) async fn run(&self, session: Option<&mut ClientSession>) -> Result<Updated> {
+    pub(crate) async fn send(&self, session: Option<&mut ClientSession>) -> Result<Updated> {
         let shared = self.shared;
         let mut conn = shared.enter(&self.document, session).await?;
         let mut attempts = shared.settings.retry.start();
@@ -182,11 +188,11 @@ pub(crate) async fn remove(
     if let Some(updated) = update_document(shared, filter, update, &mut conn).await? {
         return Ok(updated);
     }
-    let found = match source {
+    let copy = match source {
         None => None,
         Some(_) => find_references(shared, document, &mut conn).await?,
     };
-    match found {
+    match copy {
         None => Err(no_document()),
         Some(_) => Ok(Updated::new(false)),
     }

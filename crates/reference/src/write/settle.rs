@@ -1,15 +1,21 @@
 //! The second read of the sources, after copies of them were stored.
 
+use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::document_id::with_ids;
+use mongo_patterns_core::error::CommandError;
 use mongo_patterns_core::transaction::lock_documents;
+use mongo_patterns_core::{Error, ErrorKind, Result};
+use mongodb::bson::{Bson, Document};
 
 use crate::form::copy;
 use crate::form::id::distinct;
 use crate::form::source::Source;
-use crate::query::CopyUpdate;
+use crate::query;
+use crate::query::{CopyUpdate, options};
 use crate::read::{Sources, find_named, find_sources};
-use crate::repository::prelude::*;
+use crate::repository::Shared;
 use crate::results::no_source;
+use crate::settings::ReferenceField;
 
 /// A copy that a call has stored.
 #[derive(Debug)]

@@ -1,12 +1,18 @@
 //! The update of a source and of its copies.
 
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::error::{CommandError, duplicate_key};
 use mongo_patterns_core::update::failed;
+use mongo_patterns_core::{Error, ErrorKind, Result};
 use mongodb::ClientSession;
+use mongodb::bson::{Bson, Document};
 
 use crate::form::source::Source;
 use crate::form::update::SourceUpdate;
+use crate::query;
+use crate::query::options;
 use crate::read::{newest_copy, projection, source_of};
-use crate::repository::prelude::*;
+use crate::repository::Shared;
 use crate::results::{SourceUpdated, no_source};
 use crate::write::is_in_transaction;
 use crate::write::sweep::sweep;

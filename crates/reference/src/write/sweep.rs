@@ -1,14 +1,19 @@
 //! Updates of the copies of a source.
 
-use mongo_patterns_core::error;
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::index::hinted;
 use mongo_patterns_core::send::Every;
 use mongo_patterns_core::stored::id_of;
+use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result, error, send};
+use mongodb::bson::{Bson, RawDocumentBuf};
 
 use crate::form::id::distinct;
 use crate::form::source::{Source, stored_version};
-use crate::query::{CopyUpdate, scan};
+use crate::query;
+use crate::query::{CopyUpdate, options, scan};
 use crate::read::find_sources;
-use crate::repository::prelude::*;
+use crate::repository::Shared;
+use crate::settings::ReferenceField;
 use crate::write::is_in_transaction;
 
 /// Updates the outdated copies of a source. Returns the number of changed documents, for each reference.

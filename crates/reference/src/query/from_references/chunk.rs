@@ -8,7 +8,14 @@
 //! change of the same document. The pipeline sees the document as it is when it is written, and changes only the fields
 //! of the references, and only if they are those that were read.
 
-use super::*;
+use mongo_patterns_core::FieldName;
+use mongodb::bson::{Bson, Document, doc};
+
+use super::{FromReferences, named};
+use crate::query::by_ids;
+use crate::query::expression::{
+    ELEMENT, concatenated, filtered, is_extended, is_missing, lookup_sources, mapped, not, values, with_source,
+};
 use crate::query::scan;
 use crate::settings::{DELETED, MARK};
 
@@ -18,21 +25,21 @@ impl FromReferences<'_> {
         let mut made = doc! { "_id": 1 };
         let mut set = Document::new();
         let mut unchanged = Vec::new();
-        for (at, one) in self.numbered() {
-            made.insert(named('f', at), 1);
-            made.insert(named('n', at), 1);
+        for (number, one) in self.numbered() {
+            made.insert(named('f', number), 1);
+            made.insert(named('n', number), 1);
             let mut same = |name: char, of: &FieldName| {
-                unchanged.push(doc! { "$eq": [format!("${of}"), format!("$$new.{}", named(name, at))] });
+                unchanged.push(doc! { "$eq": [format!("${of}"), format!("$$new.{}", named(name, number))] });
             };
             same('f', &one.field.name);
             if !one.is_in_place() {
-                made.insert(named('b', at), 1);
+                made.insert(named('b', number), 1);
                 same('b', &one.bare);
             }
         }
         let unchanged = doc! { "$and": unchanged };
-        for (at, one) in self.numbered() {
-            let new = format!("$$new.{}", named('n', at));
+        for (number, one) in self.numbered() {
+            let new = format!("$$new.{}", named('n', number));
             let is_new = doc! { "$and": [&unchanged, not(is_missing(&new))] };
             let value = doc! { "$cond": [is_new, new, format!("${}", one.field.name)] };
             set.insert(one.field.name.as_str(), value);
@@ -63,10 +70,10 @@ impl FromReferences<'_> {
         let version = settings.version.as_str();
         let copies = concatenated(self.fields.iter().map(|one| {
             let field = format!("${}", one.field.name);
-            let of = |name: &str| format!("{ELEMENT}.{name}");
-            let mut copy = doc! { "i": of("_id"), "d": of(DELETED) };
+            let path = |name: &str| format!("{ELEMENT}.{name}");
+            let mut copy = doc! { "i": path("_id"), "d": path(DELETED) };
             if !one.field.is_snapshot {
-                copy.insert("v", of(version));
+                copy.insert("v", path(version));
             }
             mapped(
                 filtered(values(one.field, &field), is_extended(settings, one.field, ELEMENT)),

@@ -6,9 +6,14 @@
 //!
 //! It may be that of another source than the one with the key, and nothing says which of the two is right.
 
-use super::*;
-use crate::query::expression::{is_without_id, type_in};
-use crate::settings::DELETED;
+use mongodb::bson::{Document, doc};
+
+use super::FromReferences;
+use crate::query::expression::{
+    ELEMENT, any_of, id_in, is_extended, is_id, is_missing, is_present, is_reference, is_without_id, mapped, not,
+    type_in, values, with_source,
+};
+use crate::settings::{DELETED, ReferenceField};
 
 impl FromReferences<'_> {
     /// Returns whether a value is a document that names a source.
