@@ -57,7 +57,7 @@ pub(crate) struct RelatedDocuments {
 
 impl RelatedCollection {
     /// Returns where they are, and the other collection.
-    pub(crate) fn from_and_to(&self, archived: bool) -> [&Collection<RawDocumentBuf>; 2] {
+    pub(crate) fn source_and_target(&self, archived: bool) -> [&Collection<RawDocumentBuf>; 2] {
         match archived {
             true => [&self.archived, &self.current],
             false => [&self.current, &self.archived],
@@ -105,7 +105,7 @@ impl Related {
     pub(crate) fn managed_related(&self, archived: bool) -> impl Iterator<Item = Managed> {
         let reason = "the related documents of a document move together, by its id, so they reach one shard";
         self.collections.iter().map(move |one| {
-            let ([collection, _], field) = (one.from_and_to(archived), one.field.as_str());
+            let ([collection, _], field) = (one.source_and_target(archived), one.field.as_str());
             let index = PlannedIndex::new(format!("{field}_1"), doc! { field: 1 }).or_longer();
             Managed::new(collection, field, reason).indexes(vec![index])
         })
@@ -132,7 +132,7 @@ impl Related {
         }
         let ids = self.ids(documents);
         for collection in self.collections.iter().filter(|_| !ids.is_empty()) {
-            let [from, to] = collection.from_and_to(archived).map(Clone::clone);
+            let [from, to] = collection.source_and_target(archived).map(Clone::clone);
             let filter = collection.with_ids(&ids);
             let sum =
                 doc! { "_id": null, "documents": { "$sum": 1_i64 }, "bytes": { "$sum": { "$bsonSize": "$$ROOT" } } };
@@ -193,7 +193,7 @@ impl Related {
             false => read_ids(target, with_ids(id, &ids), id, conn).await?,
         };
         for one in &self.collections {
-            let [_, target] = one.from_and_to(archived);
+            let [_, target] = one.source_and_target(archived);
             in_target.extend(read_ids(target, one.with_ids(&ids), one.field.as_str(), conn).await?);
         }
         Ok((!in_target.is_empty()).then(|| with_ids(id, &in_target)))
@@ -213,7 +213,7 @@ impl Related {
         let mut ids = self.ids(documents);
         ids.extend(read_ids(target, replaced.clone(), self.id.as_str(), conn).await?);
         for collection in self.collections.iter().filter(|_| !ids.is_empty()) {
-            let [_, target] = collection.from_and_to(archived);
+            let [_, target] = collection.source_and_target(archived);
             let filter = collection.with_ids(&ids);
             conn.write(Step::delete_many("delete what is replaced", target, filter))
                 .await?;

@@ -1,3 +1,5 @@
+use std::vec::IntoIter;
+
 #[allow(unused_imports)] // the documentation links to them
 use mongo_patterns_core::ErrorKind::SettingsMismatch;
 use mongo_patterns_core::conn::Conn;
@@ -49,64 +51,67 @@ impl<D> Archive<D> {
     /// [`SettingsMismatch`], and those of the driver, as the last item of the stream.
     pub fn verify(&self) -> Verify<'_, Problem> {
         let shared = self.shared();
+        let mut searches = vec![
+            Search::InBoth,
+            Search::NoDate(&shared.current),
+            Search::NoDate(&shared.archived),
+        ];
+        for related in &shared.related.collections {
+            searches.extend([false, true].map(|archived| Search::Elsewhere(related, archived)));
+        }
         Verify::new(shared.ensure(), |reporter| {
             scan(Check {
                 shared,
                 reporter,
-                stage: Stage::InBoth,
-                rows: None,
+                searches: searches.into_iter(),
+                begun: None,
             })
         })
     }
 }
 
-/// A stage of the verification.
+/// What the verification looks for.
 #[derive(Clone, Copy)]
-enum Stage {
-    /// The documents that are in both collections.
+enum Search<'a> {
+    /// Archived documents that the collection has too.
     InBoth,
-    /// The ages of the documents of the collection.
-    Current,
-    /// The ages of the archived documents.
-    Archived,
-    /// The related documents, by the number of their collection and whether they are archived.
-    Related(usize, bool),
+    /// Documents of a collection without a date.
+    NoDate(&'a Collection<RawDocumentBuf>),
+    /// Related documents, archived or not, whose document is in the other collection.
+    Elsewhere(&'a RelatedCollection, bool),
 }
 
 struct Check<'a> {
     shared: &'a Shared,
     reporter: Reporter<'a>,
-    stage: Stage,
-    rows: Option<Rows>,
+    searches: IntoIter<Search<'a>>,
+    begun: Option<(Search<'a>, Rows)>,
 }
 
-impl Check<'_> {
-    fn collection(&self) -> &Collection<RawDocumentBuf> {
-        match self.stage {
-            Stage::Current => &self.shared.current,
-            Stage::InBoth | Stage::Archived => &self.shared.archived,
-            Stage::Related(number, archived) => self.shared.related.collections[number].from_and_to(archived)[0],
+impl<'a> Search<'a> {
+    fn collection(self, shared: &'a Shared) -> &'a Collection<RawDocumentBuf> {
+        match self {
+            Self::InBoth => &shared.archived,
+            Self::NoDate(collection) => collection,
+            Self::Elsewhere(related, archived) => related.source_and_target(archived)[0],
         }
     }
 
-    async fn open(&mut self) -> Result<Rows> {
-        let options = FindOptions::builder().projection(doc! { "_id": 1 }).batch_size(BATCH);
-        let (filter, options) = match self.stage {
-            Stage::InBoth => {
-                if self.reporter.is_asked() {
-                    self.reporter.begin(send::estimated_count(&self.shared.archived).await?);
+    async fn begin(self, shared: &Shared, reporter: &mut Reporter<'_>) -> Result<Rows> {
+        let (mut filter, mut sort, mut field) = (Document::new(), None, "_id");
+        match self {
+            Self::InBoth => {
+                sort = Some(doc! { "_id": 1 });
+                if reporter.is_asked() {
+                    reporter.begin(send::estimated_count(&shared.archived).await?);
                 }
-                (Document::new(), options.sort(doc! { "_id": 1 }).build())
             }
-            Stage::Current | Stage::Archived => (query::without_date(self.shared.age_field()), options.build()),
-            Stage::Related(number, _) => {
-                let field = self.shared.related.collections[number].field.as_str();
-                let mut options = options.build();
-                options.projection = Some(doc! { field: 1 });
-                (Document::new(), options)
-            }
-        };
-        Ok(send::find_rows(self.collection(), filter, send::latest(options)).await?)
+            Self::NoDate(_) => filter = query::without_date(shared.age_field()),
+            Self::Elsewhere(related, _) => field = related.field.as_str(),
+        }
+        let options = FindOptions::builder().projection(doc! { field: 1 }).batch_size(BATCH);
+        let options = send::latest(options.sort(sort).build());
+        Ok(send::find_rows(self.collection(shared), filter, options).await?)
     }
 }
 
@@ -114,49 +119,33 @@ impl Scan for Check<'_> {
     type Found = Finding;
 
     async fn next(&mut self) -> Result<Option<Vec<Finding>>> {
-        let rows = match &mut self.rows {
-            Some(rows) => rows,
-            None => {
-                let rows = self.open().await?;
-                self.rows.insert(rows)
+        let (search, rows) = match (&mut self.begun, self.searches.as_slice().first()) {
+            (Some(begun), _) => begun,
+            (None, None) => return Ok(None),
+            (None, Some(search)) => {
+                let rows = search.begin(self.shared, &mut self.reporter).await?;
+                self.begun.insert((*search, rows))
             }
         };
-        let rows = next_rows(rows, BATCH as usize).await?;
+        let (search, rows) = (*search, next_rows(rows, BATCH as usize).await?);
         if rows.is_empty() {
-            self.rows = None;
-            let next = match self.stage {
-                Stage::InBoth => Stage::Current,
-                Stage::Current => Stage::Archived,
-                Stage::Archived => Stage::Related(0, false),
-                Stage::Related(number, false) => Stage::Related(number, true),
-                Stage::Related(number, true) => Stage::Related(number + 1, false),
-            };
-            if matches!(next, Stage::Related(number, _) if number == self.shared.related.collections.len()) {
-                return Ok(None);
-            }
-            self.stage = next;
+            (self.begun, _) = (None, self.searches.next());
             return Ok(Some(Vec::new()));
         }
-        let batch = ids_of(&rows);
-        let namespace = self.collection().namespace();
-        let named = |ids: Vec<Bson>, problem| {
-            let named = ids.into_iter().map(|id| Finding::new(namespace.clone(), id, problem));
-            named.collect::<Vec<_>>()
+        let (ids, problem) = match search {
+            Search::InBoth => {
+                self.reporter.advance(rows.len() as u64);
+                (in_both(self.shared, &ids_of(&rows)).await?, Problem::InBoth)
+            }
+            Search::NoDate(_) => (ids_of(&rows), Problem::NoDate),
+            Search::Elsewhere(related, archived) => {
+                let ids = elsewhere(self.shared, related, archived, &rows).await?;
+                (ids, Problem::Elsewhere)
+            }
         };
-        Ok(Some(match self.stage {
-            Stage::InBoth => {
-                self.reporter.advance(batch.len() as u64);
-                named(in_both(self.shared, &batch).await?, Problem::InBoth)
-            }
-            Stage::Current | Stage::Archived => named(batch, Problem::NoDate),
-            Stage::Related(number, archived) => {
-                let related = &self.shared.related.collections[number];
-                named(
-                    elsewhere(self.shared, related, archived, &rows).await?,
-                    Problem::Elsewhere,
-                )
-            }
-        }))
+        let namespace = search.collection(self.shared).namespace();
+        let findings = ids.into_iter().map(|id| Finding::new(namespace.clone(), id, problem));
+        Ok(Some(findings.collect()))
     }
 }
 
@@ -188,7 +177,7 @@ async fn elsewhere(
         }
         let filter = both(by_ids(&ids_of(rows)), related.with_ids(named));
         let still = Conn::new()
-            .find_all(related.from_and_to(archived)[0], filter, None)
+            .find_all(related.source_and_target(archived)[0], filter, None)
             .await?;
         // All of them may have moved since.
         if !is_here().await? {
