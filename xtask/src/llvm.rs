@@ -66,7 +66,7 @@ pub(crate) fn check() -> Result<()> {
 }
 
 fn lines_of(name: &str) -> Result<usize> {
-    let prefix = format!("mongo_patterns_{name}-");
+    let prefix = format!("mongo_patterns_{}-", name.replace('-', "_"));
     let is_output = |path: &Path| {
         let file = path.file_name().unwrap_or_default().to_string_lossy();
         file.starts_with(&prefix) && file.ends_with(".ll")

@@ -109,7 +109,7 @@ fn public() -> BTreeMap<String, String> {
         ("reference", "ReferenceRepository"),
         ("schema", "SchemaRepository"),
         ("archive", "Archive"),
-        ("archive", "FileArchive"),
+        ("archive-files", "FileArchive"),
         ("archive", "Trash"),
     ] {
         functions(&crates.join(pattern).join("src"), pattern, &mut public);
