@@ -1,12 +1,15 @@
 //! Pages of one collection, in the order of a date.
 
+#[allow(unused_imports)] // the documentation links to it
+use mongo_patterns_core::ErrorKind;
+use mongo_patterns_core::Result;
 use mongo_patterns_core::action::batch_size;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::document_id::bytes;
 use mongo_patterns_core::index::hinted;
 use mongo_patterns_core::migration::both;
+use mongo_patterns_core::pages::check_limit;
 use mongo_patterns_core::stored::id_of;
-use mongo_patterns_core::{Error, ErrorKind, Result};
 use mongodb::Collection;
 use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc};
 use mongodb::options::{FindOptions, Hint};
@@ -27,24 +30,11 @@ pub(crate) struct Page<'a> {
 pub(crate) type After<'a> = Option<(DateTime, Option<&'a Bson>)>;
 
 impl Page<'_> {
-    /// Refuses a page without documents.
-    ///
-    /// # Errors
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument).
-    pub(crate) fn check(&self) -> Result<()> {
-        match self.limit {
-            0 => Err(Error::new(
-                ErrorKind::InvalidArgument,
-                "the limit is 0, nothing was read: set it to 1 or more",
-            )),
-            _ => Ok(()),
-        }
-    }
-
     /// Reads the documents of the page that match a filter, with their dates, and at least one more if there is one.
     ///
     /// # Errors
-    /// [`IndexMissing`](ErrorKind::IndexMissing), and those of the driver.
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) for a limit of 0, [`IndexMissing`](ErrorKind::IndexMissing), and those of
+    /// the driver.
     pub(crate) async fn read(
         &self,
         from: &Collection<RawDocumentBuf>,
@@ -52,6 +42,7 @@ impl Page<'_> {
         after: After<'_>,
         conn: &mut Conn<'_>,
     ) -> Result<Vec<(DateTime, RawDocumentBuf)>> {
+        check_limit(self.limit)?;
         let bounds = query::bounds(self.date, after, self.newest_first);
         let direction = if self.newest_first { -1 } else { 1 };
         // The minimum is a part of the range, and the last document of the page before may be there.

@@ -1,9 +1,6 @@
 //! Positions among the documents of both collections, and of a trash.
 
-use std::fmt;
-use std::str::FromStr;
-
-use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result, token};
+use mongo_patterns_core::DocumentId;
 use mongodb::bson::{Bson, DateTime};
 use serde::{Deserialize, Serialize};
 
@@ -21,9 +18,8 @@ pub struct ArchiveToken {
 }
 
 impl ArchiveToken {
-    fn decoded(text: &str) -> Option<Self> {
-        let values: [Bson; 3] = token::values(text)?.try_into().ok()?;
-        let [Bson::DateTime(age), current, archived] = values else {
+    fn from_values(values: Vec<Bson>) -> Option<Self> {
+        let Ok([Bson::DateTime(age), current, archived]) = <[Bson; 3]>::try_from(values) else {
             return None;
         };
         let id = |value: Bson| match value {
@@ -34,6 +30,12 @@ impl ArchiveToken {
             age,
             ids: [id(current)?, id(archived)?],
         })
+    }
+
+    fn to_values(&self) -> [Bson; 3] {
+        let [current, archived] = &self.ids;
+        let id = |id: &Option<DocumentId>| id.as_ref().map_or(Bson::Null, DocumentId::to_bson);
+        [Bson::DateTime(self.age), id(current), id(archived)]
     }
 }
 
@@ -51,56 +53,26 @@ pub struct TrashToken {
 }
 
 impl TrashToken {
-    fn decoded(text: &str) -> Option<Self> {
-        let values: [Bson; 2] = token::values(text)?.try_into().ok()?;
-        let [Bson::DateTime(deleted_at), id] = values else {
+    fn from_values(values: Vec<Bson>) -> Option<Self> {
+        let Ok([Bson::DateTime(deleted_at), id]) = <[Bson; 2]>::try_from(values) else {
             return None;
         };
         let id = DocumentId::new(id).ok()?;
         Some(Self { deleted_at, id })
     }
-}
 
-mongo_patterns_core::token_as_text!(ArchiveToken, TrashToken);
-mongo_patterns_core::redacted_debug!(ArchiveToken);
-mongo_patterns_core::redacted_debug!(TrashToken);
-
-impl FromStr for ArchiveToken {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        Self::decoded(text).ok_or_else(|| invalid("the token is not one of an archive: pass it on unchanged"))
+    fn to_values(&self) -> [Bson; 2] {
+        [Bson::DateTime(self.deleted_at), self.id.to_bson()]
     }
 }
 
-impl FromStr for TrashToken {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        Self::decoded(text).ok_or_else(|| invalid("the token is not one of a trash: pass it on unchanged"))
-    }
-}
-
-fn invalid(text: &'static str) -> Error {
-    Error::new(ErrorKind::InvalidArgument, text)
-}
-
-impl fmt::Display for ArchiveToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [current, archived] = &self.ids;
-        let id = |id: &Option<DocumentId>| id.as_ref().map_or(Bson::Null, DocumentId::to_bson);
-        token::Text(&[Bson::DateTime(self.age), id(current), id(archived)]).fmt(f)
-    }
-}
-
-impl fmt::Display for TrashToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        token::Text(&[Bson::DateTime(self.deleted_at), self.id.to_bson()]).fmt(f)
-    }
-}
+mongo_patterns_core::token_of_values!(ArchiveToken, "the token is not one of an archive: pass it on unchanged");
+mongo_patterns_core::token_of_values!(TrashToken, "the token is not one of a trash: pass it on unchanged");
 
 #[cfg(test)]
 mod tests {
+    use mongo_patterns_core::{ErrorKind, token};
+
     use super::*;
 
     #[test]

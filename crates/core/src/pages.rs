@@ -75,6 +75,7 @@
 
 mod action;
 mod handle;
+mod limit;
 mod of_id;
 mod order;
 mod query;
@@ -84,6 +85,8 @@ mod token;
 
 pub use action::ReadPage;
 pub use handle::{Pages, PagesBuilder};
+#[doc(hidden)]
+pub use limit::{check_limit, cut};
 #[doc(hidden)]
 pub use of_id::{IdPage, in_pages};
 pub use results::DocumentPage;

@@ -45,11 +45,20 @@ pub fn values(text: &str) -> Option<Vec<Bson>> {
     (Text(&values).to_string() == text).then_some(values)
 }
 
-/// Implements the conversions that serde uses for tokens, by their `FromStr` and `Display`.
+/// Implements the text of a token, by its private function `parse_text` and its `Display`: `FromStr`, with the text of an error, and
+/// the conversions that serde uses.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! token_as_text {
-    ($($token:ident),+) => {$(
+    ($token:ident, $invalid:expr) => {
+        impl ::std::str::FromStr for $token {
+            type Err = $crate::Error;
+
+            fn from_str(text: &str) -> $crate::Result<Self> {
+                Self::parse_text(text).ok_or_else(|| $crate::Error::new($crate::ErrorKind::InvalidArgument, $invalid))
+            }
+        }
+
         impl TryFrom<String> for $token {
             type Error = $crate::Error;
 
@@ -63,7 +72,30 @@ macro_rules! token_as_text {
                 token.to_string()
             }
         }
-    )+};
+    };
+}
+
+/// Implements the [text](token_as_text) of a token of values of documents, by its private functions `from_values` and `to_values`,
+/// and a `Debug` without these.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! token_of_values {
+    ($token:ident, $invalid:expr) => {
+        $crate::token_as_text!($token, $invalid);
+        $crate::redacted_debug!($token);
+
+        impl $token {
+            fn parse_text(text: &str) -> Option<Self> {
+                $crate::token::values(text).and_then(Self::from_values)
+            }
+        }
+
+        impl ::std::fmt::Display for $token {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                $crate::token::Text(&self.to_values()).fmt(f)
+            }
+        }
+    };
 }
 
 /// Returns whether no document in it exceeds the depth limit. Decoding takes stack for each level, and a service may receive

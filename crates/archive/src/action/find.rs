@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use mongo_patterns_core::ErrorKind::{Decode, IndexMissing, InvalidArgument};
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::document_id::bytes;
+use mongo_patterns_core::pages::cut;
 use mongo_patterns_core::stored::{decode, id_of};
 use mongo_patterns_core::{DocumentId, Result};
 use mongodb::bson::{DateTime, Document, RawDocumentBuf};
@@ -96,7 +97,6 @@ struct Row {
 
 impl<D: DeserializeOwned> Find<'_, D> {
     async fn execute(mut self) -> Result<FoundPage<D>> {
-        self.page().check()?;
         let mut conn = Conn::to_read(self.session.take(), self.max_time).await?;
         let mut rows = self.rows(0, &mut conn).await?;
         let archived = self.rows(1, &mut conn).await?;
@@ -112,8 +112,7 @@ impl<D: DeserializeOwned> Find<'_, D> {
             true => rows.sort_by_key(|row| Reverse(row.age)),
             false => rows.sort_by_key(|row| row.age),
         }
-        let has_more = rows.len() > self.limit as usize;
-        rows.truncate(self.limit as usize);
+        let has_more = cut(&mut rows, self.limit).is_some();
         let next = if has_more { self.token(&rows)? } else { None };
         let documents = rows
             .iter()

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use futures::Stream;
 use futures::stream::{StreamExt, TryStreamExt, once};
-use mongo_patterns_core::ErrorKind::InvalidArgument;
 #[allow(unused_imports)] // the links of the documentation use them
-use mongo_patterns_core::ErrorKind::{Corrupt, Decode};
+use mongo_patterns_core::ErrorKind::{Corrupt, Decode, InvalidArgument};
 use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::pages::check_limit;
 use mongo_patterns_core::send::{self, Rows};
 use mongo_patterns_core::{Error, Key, Result};
 use mongodb::bson::{Document, doc};
@@ -165,10 +165,7 @@ impl<'a, K: Key, T> FindItems<'a, K, T> {
     }
 
     fn search(self) -> Result<Search> {
-        if self.limit == Some(0) {
-            let message = "the limit is 0: set it to 1 item or more";
-            return Err(Error::new(InvalidArgument, message));
-        }
+        self.limit.map_or(Ok(()), check_limit)?;
         let settings = &self.shared.settings;
         let filter = ItemFilter::new(settings, self.filter)?;
         let sort = self.sort.map(|sort| across::sort(settings, sort)).transpose()?;

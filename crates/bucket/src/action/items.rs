@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use futures::Stream;
 use futures::stream::try_unfold;
-use mongo_patterns_core::ErrorKind::InvalidArgument;
 #[allow(unused_imports)] // the links of the documentation use them
-use mongo_patterns_core::ErrorKind::{Configuration, Corrupt, Decode, InvalidKey};
+use mongo_patterns_core::ErrorKind::{Configuration, Corrupt, Decode, InvalidArgument, InvalidKey};
 use mongo_patterns_core::action::run;
+use mongo_patterns_core::pages::check_limit;
 use mongo_patterns_core::{EncodeKey, EncodedKey, Error, Key, Result};
 use mongodb::bson::DateTime;
 use serde::de::DeserializeOwned;
@@ -238,10 +238,7 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> Items<'a, K, T> {
     /// Returns a reader of up to `more` items beyond the limit, or beyond the default if none is set.
     fn reader(mut self, default: u64, more: u64) -> Result<ItemReader<'a, T>> {
         let key = self.key?;
-        if self.limit == Some(0) {
-            let message = "the limit is 0: set it to 1 item or more";
-            return Err(Error::new(InvalidArgument, message));
-        }
+        self.limit.map_or(Ok(()), check_limit)?;
         if !self.range.is_unbounded() {
             self.range.check(&self.shared.settings)?;
             self.wanted.range = Some(self.range);

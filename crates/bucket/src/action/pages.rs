@@ -1,10 +1,10 @@
 use std::borrow::Borrow;
 use std::marker::PhantomData;
 
-use mongo_patterns_core::ErrorKind::InvalidArgument;
 #[allow(unused_imports)] // the links of the documentation use them
-use mongo_patterns_core::ErrorKind::{Corrupt, Decode, InvalidKey};
+use mongo_patterns_core::ErrorKind::{Corrupt, Decode, InvalidArgument, InvalidKey};
 use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::pages::check_limit;
 use mongo_patterns_core::{EncodeKey, EncodedKey, Error, Key, Result};
 use serde::de::DeserializeOwned;
 
@@ -89,10 +89,7 @@ impl<K, T> Pages<'_, K, T> {
 impl<K: Key, T: DeserializeOwned> Pages<'_, K, T> {
     async fn execute(self) -> Result<PageSlice<K, T>> {
         let key = self.key?;
-        if self.limit == 0 {
-            let message = "the limit is 0: set it to 1 page or more";
-            return Err(Error::new(InvalidArgument, message));
-        }
+        check_limit(self.limit)?;
         let (collection, settings) = self.shared.parts();
         let is_backwards = matches!(self.from, From::Before(_));
         let descending = self.newest_first != is_backwards;

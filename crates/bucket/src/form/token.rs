@@ -1,9 +1,7 @@
 //! Tokens: positions in the history of a key, which a web service can hand out.
 
 use std::fmt;
-use std::str::FromStr;
 
-use mongo_patterns_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::form::id::Tail;
@@ -34,16 +32,9 @@ impl PageToken {
     pub(crate) fn tail(&self) -> &str {
         &self.0
     }
-}
 
-impl FromStr for PageToken {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        match Tail::parse(text) {
-            Some(_) => Ok(Self(text.to_owned())),
-            None => Err(invalid("the page token is invalid: pass the token of an earlier page")),
-        }
+    fn parse_text(text: &str) -> Option<Self> {
+        Tail::parse(text).map(|_| Self(text.to_owned()))
     }
 }
 
@@ -92,22 +83,16 @@ impl ItemToken {
     pub(crate) fn position(&self) -> usize {
         self.position as usize
     }
-}
 
-impl FromStr for ItemToken {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let parsed = text.split_once('.').and_then(|(tail, position)| {
-            Tail::parse(tail)?;
-            let number: u32 = position.parse().ok()?;
-            // "+7" and "07" parse too.
-            (number.to_string() == position).then(|| Self {
-                tail: tail.to_owned(),
-                position: number,
-            })
-        });
-        parsed.ok_or_else(|| invalid("the item token is invalid: pass the token of an earlier page"))
+    fn parse_text(text: &str) -> Option<Self> {
+        let (tail, position) = text.split_once('.')?;
+        Tail::parse(tail)?;
+        let number: u32 = position.parse().ok()?;
+        // "+7" and "07" parse too.
+        (number.to_string() == position).then(|| Self {
+            tail: tail.to_owned(),
+            position: number,
+        })
     }
 }
 
@@ -117,14 +102,19 @@ impl fmt::Display for ItemToken {
     }
 }
 
-mongo_patterns_core::token_as_text!(PageToken, ItemToken);
-
-fn invalid(message: &'static str) -> Error {
-    Error::new(ErrorKind::InvalidArgument, message)
-}
+mongo_patterns_core::token_as_text!(
+    PageToken,
+    "the page token is invalid: pass the token of an earlier page"
+);
+mongo_patterns_core::token_as_text!(
+    ItemToken,
+    "the item token is invalid: pass the token of an earlier page"
+);
 
 #[cfg(test)]
 mod tests {
+    use mongo_patterns_core::ErrorKind;
+
     use super::*;
 
     #[test]

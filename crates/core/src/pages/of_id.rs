@@ -6,10 +6,13 @@ use mongodb::Collection;
 use mongodb::bson::{Bson, Document, RawDocumentBuf};
 use mongodb::options::{FindOptions, Hint};
 
+use super::limit::{check_limit, cut};
 use crate::action::{ActionStream, Call, batch_size};
 use crate::conn::Conn;
 use crate::document_id::DocumentId;
-use crate::error::{Error, ErrorKind, Result};
+#[allow(unused_imports)] // the documentation links to it
+use crate::error::ErrorKind;
+use crate::error::{Error, Result};
 use crate::field::FieldName;
 use crate::index::hinted;
 
@@ -47,12 +50,7 @@ impl<T> IdPage<T> {
         (index, keys): (&str, [&FieldName; 2]),
         conn: &mut Conn<'_>,
     ) -> Result<(Vec<RawDocumentBuf>, bool)> {
-        if self.limit == 0 {
-            return Err(Error::new(
-                ErrorKind::InvalidArgument,
-                "the limit is 0, nothing was read: set it to 1 or more",
-            ));
-        }
+        check_limit(self.limit)?;
         // One more, to know whether there are more.
         let limit = self.limit.saturating_add(1);
         let direction = Bson::Int32(if self.newest_first { -1 } else { 1 });
@@ -68,8 +66,7 @@ impl<T> IdPage<T> {
             .build();
         let rows = conn.find_all(collection, filter, options).await;
         let mut rows = rows.map_err(|error| hinted(error, index))?;
-        let has_more = rows.len() as u64 > u64::from(self.limit);
-        rows.truncate(self.limit as usize);
+        let has_more = cut(&mut rows, self.limit).is_some();
         Ok((rows, has_more))
     }
 }
@@ -119,19 +116,10 @@ macro_rules! number_token {
             pub(crate) fn position(self) -> $number {
                 self.0
             }
-        }
 
-        impl ::std::str::FromStr for $token {
-            type Err = $crate::Error;
-
-            fn from_str(text: &str) -> $crate::Result<Self> {
+            fn parse_text(text: &str) -> Option<Self> {
                 let position = text.parse().ok().filter(|position: &$number| position.to_string() == text);
-                position.map(Self).ok_or_else(|| {
-                    $crate::Error::new(
-                        $crate::ErrorKind::InvalidArgument,
-                        "the token is not one of this call: pass it on unchanged",
-                    )
-                })
+                position.map(Self)
             }
         }
 
@@ -141,6 +129,6 @@ macro_rules! number_token {
             }
         }
 
-        $crate::token_as_text!($token);
+        $crate::token_as_text!($token, "the token is not one of this call: pass it on unchanged");
     };
 }

@@ -7,6 +7,7 @@ use mongodb::Collection;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::options::{Collation, FindOptions, Hint};
 
+use super::limit::{check_limit, cut};
 use super::order::{Order, Range};
 use super::results::DocumentPage;
 use super::start::PageStart;
@@ -77,20 +78,14 @@ impl Query {
         conn: &'a mut Conn<'_>,
     ) -> BoxFuture<'a, Result<DocumentPage<RawDocumentBuf>>> {
         Box::pin(async move {
-            if limit == 0 {
-                return Err(Error::new(
-                    ErrorKind::InvalidArgument,
-                    "the limit of the page is 0, nothing was read: set it to 1 or more",
-                ));
-            }
+            check_limit(limit)?;
             let range = self.order.range(&self.position(start)?);
             // The server refuses bounds with nothing in between.
             let mut found = match range.min == range.max {
                 true => Vec::new(),
                 false => self.find(range, limit.saturating_add(1), conn).await?,
             };
-            let has_more = found.len() > limit as usize;
-            found.truncate(limit as usize);
+            let has_more = cut(&mut found, limit).is_some();
             if matches!(start, PageStart::Before(_)) {
                 found.reverse();
             }

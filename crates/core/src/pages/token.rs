@@ -1,14 +1,12 @@
 //! Positions among the documents of a query.
 
-use std::fmt;
-use std::str::FromStr;
-
 use mongodb::bson::Bson;
 use serde::{Deserialize, Serialize};
 
 use crate::document_id::bytes;
 use crate::error::{Error, ErrorKind, Result};
-use crate::token;
+
+const INVALID: &str = "the token is not one of these pages, nothing was read: pass it on unchanged, with the filter and the sort of its page";
 
 /// A position among the documents of a query, from a [`DocumentPage`](super::DocumentPage).
 ///
@@ -26,8 +24,7 @@ pub struct DocumentToken {
     values: Vec<Bson>,
 }
 
-crate::token_as_text!(DocumentToken);
-crate::redacted_debug!(DocumentToken);
+crate::token_of_values!(DocumentToken, INVALID);
 
 impl DocumentToken {
     /// Creates a token of any values, for a fake of pages in tests. [`Pages`](super::Pages) refuse it.
@@ -45,6 +42,19 @@ impl DocumentToken {
             checksum: 0,
             values: values.into_iter().collect(),
         }
+    }
+
+    fn from_values(mut values: Vec<Bson>) -> Option<Self> {
+        match values.pop() {
+            Some(Bson::Int64(checksum)) => Some(Self { checksum, values }),
+            _ => None,
+        }
+    }
+
+    fn to_values(&self) -> Vec<Bson> {
+        let mut values = self.values.clone();
+        values.push(self.checksum.into());
+        values
     }
 
     /// Creates the token of a position among the documents of a query.
@@ -78,30 +88,7 @@ pub(super) fn checksum(seed: u64, value: &Bson) -> u64 {
 }
 
 pub(super) fn invalid() -> Error {
-    Error::new(
-        ErrorKind::InvalidArgument,
-        "the token is not one of these pages, nothing was read: pass it on unchanged, with the filter and the sort of its page",
-    )
-}
-
-impl FromStr for DocumentToken {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let mut values = token::values(text).ok_or_else(invalid)?;
-        match values.pop() {
-            Some(Bson::Int64(checksum)) => Ok(Self { checksum, values }),
-            _ => Err(invalid()),
-        }
-    }
-}
-
-impl fmt::Display for DocumentToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut values = self.values.clone();
-        values.push(self.checksum.into());
-        token::Text(&values).fmt(f)
-    }
+    Error::new(ErrorKind::InvalidArgument, INVALID)
 }
 
 #[cfg(test)]
@@ -109,6 +96,7 @@ mod tests {
     use mongodb::bson::doc;
 
     use super::*;
+    use crate::token;
 
     #[test]
     fn a_token_is_of_one_query_and_has_one_text() {

@@ -1,10 +1,7 @@
 //! Positions among the children of a parent.
 
-use std::fmt;
-use std::str::FromStr;
-
 use mongo_patterns_core::stored::value;
-use mongo_patterns_core::{DocumentId, Error, ErrorKind, FieldName, Result, token};
+use mongo_patterns_core::{DocumentId, Error, ErrorKind, FieldName, Result};
 use mongodb::bson::{Bson, RawDocument};
 use serde::{Deserialize, Serialize};
 
@@ -62,7 +59,25 @@ impl ChildToken {
         {
             Ok(&self.values)
         } else {
-            Err(invalid_token())
+            Err(Error::new(ErrorKind::InvalidArgument, INVALID))
+        }
+    }
+
+    fn from_values(values: Vec<Bson>) -> Option<Self> {
+        // No value of an order is an array.
+        Some(match &values[..] {
+            [Bson::Array(values), Bson::String(subset)] => Self {
+                values: values.clone(),
+                subset: Some(subset.clone()),
+            },
+            _ => Self { values, subset: None },
+        })
+    }
+
+    fn to_values(&self) -> Vec<Bson> {
+        match &self.subset {
+            None => self.values.clone(),
+            Some(subset) => vec![self.values.clone().into(), subset.as_str().into()],
         }
     }
 }
@@ -72,41 +87,9 @@ fn name<'s>(settings: &Settings, subset: &'s CheckedSubset) -> Option<&'s str> {
     (subset.field != settings.first().field).then(|| subset.field.as_str())
 }
 
-fn invalid_token() -> Error {
-    Error::new(
-        ErrorKind::InvalidArgument,
-        "the token is not one of these children in this order: pass it on unchanged",
-    )
-}
+const INVALID: &str = "the token is not one of these children in this order: pass it on unchanged";
 
-impl FromStr for ChildToken {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let values = token::values(text).ok_or_else(invalid_token)?;
-        // No value of an order is an array.
-        Ok(match &values[..] {
-            [Bson::Array(values), Bson::String(subset)] => Self {
-                values: values.clone(),
-                subset: Some(subset.clone()),
-            },
-            _ => Self { values, subset: None },
-        })
-    }
-}
-
-mongo_patterns_core::token_as_text!(ChildToken);
-
-mongo_patterns_core::redacted_debug!(ChildToken);
-
-impl fmt::Display for ChildToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.subset {
-            None => token::Text(&self.values).fmt(f),
-            Some(subset) => token::Text(&[Bson::Array(self.values.clone()), subset.as_str().into()]).fmt(f),
-        }
-    }
-}
+mongo_patterns_core::token_of_values!(ChildToken, INVALID);
 
 /// Returns the values of the order before all children, or after them.
 pub(crate) fn edge_values(subset: &CheckedSubset, after: bool) -> Vec<Bson> {

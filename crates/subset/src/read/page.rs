@@ -2,7 +2,7 @@
 
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::index::hinted;
-use mongo_patterns_core::pages::PageStart;
+use mongo_patterns_core::pages::{PageStart, check_limit};
 use mongo_patterns_core::{DocumentId, Result};
 use mongodb::bson::RawDocumentBuf;
 use serde::de::DeserializeOwned;
@@ -23,11 +23,7 @@ pub(crate) async fn page<C: DeserializeOwned>(
     limit: u32,
     conn: &mut Conn<'_>,
 ) -> Result<ChildPage<C>> {
-    if limit == 0 {
-        return Err(invalid_argument(
-            "the limit of the page is 0, nothing was read: set it to 1 or more",
-        ));
-    }
+    check_limit(limit)?;
     let settings = &shared.settings;
     let subset = match order {
         None => settings.first(),

@@ -3,6 +3,7 @@ use std::marker::PhantomData;
 #[allow(unused_imports)] // the documentation links to them
 use mongo_patterns_core::ErrorKind::{Corrupt, Decode, IndexMissing, InvalidArgument};
 use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::pages::cut;
 use mongo_patterns_core::stored::{decode, id_of};
 use mongo_patterns_core::{DocumentId, Error, Result};
 use mongodb::bson::Document;
@@ -77,31 +78,23 @@ mongo_patterns_core::action! {
 
 impl<D: DeserializeOwned> List<'_, D> {
     async fn execute(self) -> Result<TrashPage<D>> {
-        let (trash, page) = (
-            &self.shared.trash,
-            Page {
-                date: entry::DELETED_AT,
-                index: BY_TIME.to_owned(),
-                newest_first: true,
-                limit: self.limit,
-            },
-        );
-        page.check()?;
+        let trash = &self.shared.trash;
+        let page = Page {
+            date: entry::DELETED_AT,
+            index: BY_TIME.to_owned(),
+            newest_first: true,
+            limit: self.limit,
+        };
         let mut conn = Conn::to_read(self.session, self.max_time).await?;
         let after = self
             .after
             .as_ref()
             .map(|token| (token.deleted_at, Some(token.id.value())));
         let mut rows = page.read(trash, Document::new(), after, &mut conn).await?;
-        let has_more = rows.len() > self.limit as usize;
-        rows.truncate(self.limit as usize);
-        let next = match rows.last() {
-            Some((deleted_at, entry)) if has_more => Some(TrashToken {
-                deleted_at: *deleted_at,
-                id: DocumentId::new(id_of(entry))?,
-            }),
-            _ => None,
-        };
+        let next = cut(&mut rows, self.limit).map(|(deleted_at, entry)| {
+            let (deleted_at, id) = (*deleted_at, DocumentId::new(id_of(entry))?);
+            Ok::<_, Error>(TrashToken { deleted_at, id })
+        });
         let entries = rows.iter().map(|(deleted_at, stored)| {
             let document = entry::document_of(stored).and_then(|document| decode(document, "", NOT_DECODED));
             let of_entry = |error: Error| error.at(id_of(stored), "document").of_collection(trash);
@@ -113,7 +106,7 @@ impl<D: DeserializeOwned> List<'_, D> {
         });
         Ok(TrashPage {
             entries: entries.collect::<Result<_>>()?,
-            next,
+            next: next.transpose()?,
         })
     }
 }
