@@ -6,7 +6,6 @@ use mongo_patterns_core::Result;
 use mongo_patterns_core::action::batch_size;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::document_id::bytes;
-use mongo_patterns_core::index::hinted;
 use mongo_patterns_core::migration::both;
 use mongo_patterns_core::pages::check_limit;
 use mongo_patterns_core::stored::id_of;
@@ -57,7 +56,7 @@ impl Page<'_> {
             .build();
         let is_date = doc! { self.date: { "$not": { "$type": "array" } } };
         let documents = conn.find_all(from, both(is_date, filter), options);
-        let documents = documents.await.map_err(|error| hinted(error, &self.index))?;
+        let documents = documents.await?;
         let last = after
             .filter(|_| !self.newest_first)
             .and_then(|(date, id)| Some((date, bytes(id?))));

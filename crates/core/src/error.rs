@@ -18,6 +18,7 @@ use std::time::Duration;
 use mongodb::bson::{Bson, RawDocumentBuf};
 use mongodb::{Collection, Namespace};
 
+pub(crate) use cause::index_missing;
 use cause::{CONFLICT_ADVICE, classify};
 
 #[doc(hidden)]
@@ -295,6 +296,9 @@ impl From<CommandError> for Error {
     fn from(error: CommandError) -> Self {
         if let Some(own) = error.get_custom::<Self>() {
             return own.clone();
+        }
+        if let Some(index) = &error.missing_index {
+            return index_missing(index).caused_by(error);
         }
         let (kind, message) = classify(&error);
         Self::from_driver(kind, message, error)

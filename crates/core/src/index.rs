@@ -27,7 +27,7 @@ pub use ensure::{Ensure, Fits};
 pub use existing::{list_indexes, serves};
 #[doc(hidden)]
 pub use managed::{Managed, State};
-pub use plan::{EnsuredIndexes, IndexPlan, drop_old_index, hinted, index_missing};
+pub use plan::{EnsuredIndexes, IndexPlan, drop_old_index};
 
 /// An index that a pattern relies on.
 ///

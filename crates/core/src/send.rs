@@ -18,7 +18,7 @@ use futures::future::BoxFuture;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::options::{
     AggregateOptions, CountOptions, DeleteOptions, FindOneAndDeleteOptions, FindOneAndReplaceOptions,
-    FindOneAndUpdateOptions, FindOneOptions, FindOptions, InsertManyOptions, InsertOneOptions, ReadConcern,
+    FindOneAndUpdateOptions, FindOneOptions, FindOptions, Hint, InsertManyOptions, InsertOneOptions, ReadConcern,
     ReadPreference, ReplaceOptions, SelectionCriteria, UpdateModifications, UpdateOptions,
 };
 use mongodb::results::{DeleteResult, InsertManyResult, InsertOneResult, UpdateResult};
@@ -48,11 +48,20 @@ pub trait Options: Default {
 
     /// Lets a read see the latest data of the primary, or the snapshot of its session.
     fn see_latest(&mut self, _in_snapshot: bool) {}
+
+    /// Returns the name of the index of the hint.
+    fn index(&self) -> Option<String> {
+        None
+    }
 }
 
 macro_rules! options {
     ($($read:ty),+; $($write:ty),+) => {
         $(impl Options for $read {
+            fn index(&self) -> Option<String> {
+                name_of(self.hint.as_ref())
+            }
+
             fn limit(&mut self, time: Duration) {
                 self.max_time.get_or_insert(time);
             }
@@ -64,14 +73,28 @@ macro_rules! options {
                 }
             }
         })+
-        $(impl Options for $write {})+
+        $(impl Options for $write {
+            fn index(&self) -> Option<String> {
+                name_of(self.hint.as_ref())
+            }
+        })+
     };
 }
 
 options! {
     FindOneOptions, FindOptions, CountOptions, AggregateOptions;
-    UpdateOptions, ReplaceOptions, InsertOneOptions, InsertManyOptions, DeleteOptions, FindOneAndUpdateOptions,
-    FindOneAndReplaceOptions, FindOneAndDeleteOptions
+    UpdateOptions, ReplaceOptions, DeleteOptions, FindOneAndUpdateOptions, FindOneAndReplaceOptions,
+    FindOneAndDeleteOptions
+}
+
+impl Options for InsertOneOptions {}
+impl Options for InsertManyOptions {}
+
+fn name_of(hint: Option<&Hint>) -> Option<String> {
+    match hint {
+        Some(Hint::Name(name)) => Some(name.clone()),
+        _ => None,
+    }
 }
 
 /// Sets what the call determines: the time of a read, and what it sees.
@@ -133,7 +156,7 @@ macro_rules! commands {
             use super::{
                 BoxFuture, Command, CommandError, Conn, CountOptions, DeleteOptions, DeleteResult, Document,
                 FindOneAndDeleteOptions, FindOneAndReplaceOptions, FindOneAndUpdateOptions, FindOneOptions,
-                InsertManyOptions, InsertManyResult, InsertOneOptions, InsertOneResult, Raw, RawDocumentBuf, ReplaceOptions,
+                InsertManyOptions, InsertManyResult, InsertOneOptions, InsertOneResult, Options, Raw, RawDocumentBuf, ReplaceOptions,
                 Result, UpdateModifications, UpdateOptions, UpdateResult, check_plan, of_call,
             };
 
@@ -147,7 +170,9 @@ macro_rules! commands {
                     Box::pin(async move {
                         check_plan(conn, Command::$command)?;
                         let options = of_call(options, conn);
-                        send!($command, conn, collection.$name($($input),+).with_options(options))
+                        let index = options.index();
+                        let done = send!($command, conn, collection.$name($($input),+).with_options(options));
+                        done.map_err(|error| error.with_hint(index))
                     })
                 }
             )+
@@ -252,7 +277,9 @@ fn find_all_documents<'a>(
 ) -> BoxFuture<'a, Result<Vec<RawDocumentBuf>>> {
     Box::pin(async move {
         let options = of_call(options, conn);
-        collect!(Command::Read, conn, collection.find(filter).with_options(options))
+        let index = options.index();
+        let found = collect!(Command::Read, conn, collection.find(filter).with_options(options));
+        found.map_err(|error| error.with_hint(index))
     })
 }
 
@@ -316,14 +343,16 @@ fn aggregate_all_documents<'a>(
     Box::pin(async move {
         check_plan(conn, command)?;
         let options = of_call(options, conn);
-        collect!(
+        let index = options.index();
+        let found = collect!(
             command,
             conn,
             collection
                 .aggregate(pipeline)
                 .with_options(options)
                 .with_type::<RawDocumentBuf>()
-        )
+        );
+        found.map_err(|error| error.with_hint(index))
     })
 }
 
@@ -331,8 +360,9 @@ fn aggregate_all_documents<'a>(
 pub fn find_rows(collection: &Raw, filter: Document, mut options: FindOptions) -> BoxFuture<'_, Result<Rows>> {
     let collection = collection.clone();
     options.max_time = options.max_time.map(bounded);
+    let index = options.index();
     let find = async move { collection.find(filter).with_options(options).await };
-    Box::pin(async move { Rows::of(in_flight(Box::pin(find)).await) })
+    Box::pin(async move { Rows::of(in_flight(Box::pin(find)).await, index) })
 }
 
 /// Aggregates, and reads the results one after another.
@@ -349,9 +379,10 @@ fn rows_of_aggregate(
     pipeline: Vec<Document>,
     options: Option<AggregateOptions>,
 ) -> BoxFuture<'static, Result<Rows>> {
+    let index = options.as_ref().and_then(Options::index);
     let aggregate = async move {
         let aggregate = collection.aggregate(pipeline).with_options(options);
         aggregate.with_type::<RawDocumentBuf>().await
     };
-    Box::pin(async move { Rows::of(in_flight(Box::pin(aggregate)).await) })
+    Box::pin(async move { Rows::of(in_flight(Box::pin(aggregate)).await, index) })
 }

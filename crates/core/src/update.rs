@@ -147,9 +147,7 @@ pub fn is_of_stages(error: &mongodb::error::Error) -> bool {
 
 /// Returns the error of an update that failed. The server refuses one that does not suit the stored values.
 pub fn failed(error: Error) -> Error {
-    let is_unsuitable = |error: &mongodb::error::Error| {
-        code(error).is_some_and(|code| UNSUITABLE.contains(&code)) && !is_bad_hint(error)
-    };
+    let is_unsuitable = |error: &mongodb::error::Error| code(error).is_some_and(|code| UNSUITABLE.contains(&code));
     if error.kind() != ErrorKind::Driver || !error.as_driver_error().is_some_and(is_unsuitable) {
         return error;
     }

@@ -5,11 +5,9 @@
 
 use mongo_patterns_core::Result;
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::index::hinted;
 use mongo_patterns_core::migration::both;
 use mongo_patterns_core::pages::IdPage;
 use mongodb::bson::{Bson, DateTime, Document, RawDocument, RawDocumentBuf};
-use mongodb::options::{FindOneOptions, Hint};
 use serde::de::DeserializeOwned;
 
 use crate::form::document::{Head, decode, decode_revision};
@@ -49,22 +47,7 @@ pub(crate) async fn find_matching(
     let settings = &shared.settings;
     let filter = both(query::current(settings, id), filter.clone());
     let options = options::find_current(settings);
-    let document = conn.find_one(&shared.current, filter, options).await;
-    document.map_err(|error| hinted(error, &settings.current_index))
-}
-
-async fn find_in_revisions(
-    shared: &Shared,
-    filter: Document,
-    options: FindOneOptions,
-    conn: &mut Conn<'_>,
-) -> Result<Option<RawDocumentBuf>> {
-    let index = match &options.hint {
-        Some(Hint::Name(name)) => name.clone(),
-        _ => String::new(),
-    };
-    let document = conn.find_one(&shared.revisions, filter, options).await;
-    document.map_err(|error| hinted(error, &index))
+    Ok(conn.find_one(&shared.current, filter, options).await?)
 }
 
 /// Reads a revision.
@@ -76,14 +59,18 @@ pub(crate) async fn find_revision(
 ) -> Result<Option<RawDocumentBuf>> {
     let settings = &shared.settings;
     let filter = query::revision(settings, id, revision);
-    find_in_revisions(shared, filter, options::find_revision(settings), conn).await
+    Ok(conn
+        .find_one(&shared.revisions, filter, options::find_revision(settings))
+        .await?)
 }
 
 /// Reads what names the newest revision.
 pub(crate) async fn find_newest(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Option<RawDocumentBuf>> {
     let settings = &shared.settings;
     let options = options::find_newest(settings);
-    find_in_revisions(shared, query::revisions(settings, id), options, conn).await
+    Ok(conn
+        .find_one(&shared.revisions, query::revisions(settings, id), options)
+        .await?)
 }
 
 /// Reads the revision that a document had at a time.
@@ -95,7 +82,9 @@ pub(crate) async fn find_as_of(
 ) -> Result<Option<RawDocumentBuf>> {
     let settings = &shared.settings;
     let options = options::find_as_of(settings);
-    find_in_revisions(shared, query::until(settings, id, time), options, conn).await
+    Ok(conn
+        .find_one(&shared.revisions, query::until(settings, id, time), options)
+        .await?)
 }
 
 /// Reads a page of the history of a document.
@@ -112,12 +101,8 @@ pub(crate) async fn page<D: DeserializeOwned>(
         settings.revision_index.as_str(),
         [&settings.document_id, &settings.revision],
     );
-    let (rows, has_more) = page.find(&shared.revisions, filter, index, conn).await?;
-    let revisions = rows.iter().map(|row| revision_of(shared, row));
-    let revisions = revisions.collect::<Result<Vec<_>>>()?;
-    let next = match revisions.last() {
-        Some(last) if has_more => Some(RevisionToken::after(last.revision)),
-        _ => None,
-    };
+    let decode = |row: &RawDocument| revision_of(shared, row);
+    let token = |last: &Revision<D>| RevisionToken::after(last.revision);
+    let (revisions, next) = page.read(&shared.revisions, filter, index, decode, token, conn).await?;
     Ok(RevisionPage { revisions, next })
 }

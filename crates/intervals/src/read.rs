@@ -1,18 +1,17 @@
 //! Reads of intervals.
 
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::index::hinted;
 use mongo_patterns_core::pages::IdPage;
 use mongo_patterns_core::stored::value;
 use mongo_patterns_core::{Error, ErrorKind, Result};
-use mongodb::bson::{Bson, DateTime, RawDocumentBuf};
+use mongodb::bson::{Bson, DateTime, RawDocument, RawDocumentBuf};
 use mongodb::options::FindOneOptions;
 use serde::de::DeserializeOwned;
 
 use crate::form::{Times, interval};
 use crate::query::{self, NOW};
 use crate::repository::Shared;
-use crate::results::IntervalPage;
+use crate::results::{Interval, IntervalPage};
 use crate::token::IntervalToken;
 
 /// Reads the valid document.
@@ -27,10 +26,9 @@ async fn find_one_valid(
     conn: &mut Conn<'_>,
 ) -> Result<Option<RawDocumentBuf>> {
     let settings = &shared.settings;
-    let document = conn
+    Ok(conn
         .find_one(&shared.collection, query::valid(settings, id), options)
-        .await;
-    document.map_err(|error| hinted(error, &settings.valid_index))
+        .await?)
 }
 
 /// Reads the interval of the valid document, and the time of the server.
@@ -59,10 +57,10 @@ pub(crate) async fn find_valid_now(shared: &Shared, id: &Bson, conn: &mut Conn<'
 pub(crate) async fn find_last(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Option<Times>> {
     let settings = &shared.settings;
     let options = query::find_newest(settings, Some(query::head(settings)));
-    let newest = conn
+    let Some(newest) = conn
         .find_one(&shared.collection, query::of_id(settings, id), options)
-        .await;
-    let Some(newest) = newest.map_err(|error| hinted(error, &settings.start_index))? else {
+        .await?
+    else {
         return Ok(None);
     };
     match value(&newest, &settings.valid) {
@@ -83,8 +81,7 @@ pub(crate) async fn find_as_of(
 ) -> Result<Option<RawDocumentBuf>> {
     let settings = &shared.settings;
     let (filter, options) = (query::until(settings, id, time), query::find_newest(settings, None));
-    let newest = conn.find_one(&shared.collection, filter, options).await;
-    let Some(newest) = newest.map_err(|error| hinted(error, &settings.start_index))? else {
+    let Some(newest) = conn.find_one(&shared.collection, filter, options).await? else {
         return Ok(None);
     };
     Ok(Times::stored_in(settings, &newest)?.contains(time).then_some(newest))
@@ -101,13 +98,11 @@ pub(crate) async fn page<D: DeserializeOwned>(
     let after = page.after.map(|token| DateTime::from_millis(token.position()));
     let filter = query::beyond(settings, id, after, page.newest_first);
     let index = (settings.start_index.as_str(), [&settings.id, &settings.from]);
-    let (rows, has_more) = page.find(&shared.collection, filter, index, conn).await?;
-    let intervals = rows.iter().map(|row| interval(settings, row));
-    let intervals = intervals.collect::<Result<Vec<_>>>()?;
-    let next = match intervals.last() {
-        Some(last) if has_more => Some(IntervalToken::after(last.valid_from.timestamp_millis())),
-        _ => None,
-    };
+    let decode = |row: &RawDocument| interval(settings, row);
+    let token = |last: &Interval<D>| IntervalToken::after(last.valid_from.timestamp_millis());
+    let (intervals, next) = page
+        .read(&shared.collection, filter, index, decode, token, conn)
+        .await?;
     Ok(IntervalPage { intervals, next })
 }
 

@@ -19,7 +19,6 @@
 
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::{CommandError, duplicate_key, lost_race};
-use mongo_patterns_core::index::hinted;
 use mongo_patterns_core::new_document::NewDocument;
 use mongo_patterns_core::{Error, ErrorKind, Result, transaction};
 use mongodb::ClientSession;
@@ -100,7 +99,7 @@ async fn change_valid(
     before.map_err(|error| match is_start_taken(shared, &error) {
         Some(true) => ahead().caused_by(error),
         Some(false) => refused().caused_by(error),
-        None => hinted(error, &settings.valid_index),
+        None => error.into(),
     })
 }
 
@@ -174,7 +173,7 @@ async fn insert_in(shared: &Shared, new: &NewDocument, conn: &mut Conn<'_>) -> R
         // Another client has inserted it.
         Some(duplicate) if settings.is_of_intervals(duplicate.index.as_deref()) => lost_race(error),
         Some(_) => refused().caused_by(error),
-        None => hinted(error, &settings.valid_index),
+        None => error.into(),
     })?;
     let inserted =
         inserted.ok_or_else(|| Error::new(ErrorKind::Driver, "the server returned no document for an insert"))?;
@@ -200,7 +199,7 @@ pub(crate) async fn end(
     let ended = conn
         .find_one_and_update(&shared.collection, filter, query::end(settings), options)
         .await;
-    if let Some(ended) = ended.map_err(|error| hinted(error, &settings.valid_index))? {
+    if let Some(ended) = ended? {
         let valid_to = Some(Times::stored_in(settings, &ended)?.to);
         return Ok(Ended { found: true, valid_to });
     }

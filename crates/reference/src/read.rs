@@ -6,7 +6,6 @@ use mongo_patterns_core::action::one_batch;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::document_id::with_ids;
 use mongo_patterns_core::error::CommandError;
-use mongo_patterns_core::index::hinted;
 use mongo_patterns_core::stored::{id_of, value};
 use mongo_patterns_core::{Error, ErrorKind, Result};
 use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf};
@@ -125,10 +124,10 @@ pub(crate) async fn find_named(shared: &Shared, names: &[Bson], conn: &mut Conn<
         let mut options = options::find_sources(projection(shared));
         options.batch_size = one_batch(names.len());
         options.hint = Some(Hint::Name(index.clone()));
-        let stored = conn
+        for stored in conn
             .find_all(&shared.sources, with_ids(key.as_str(), names), options)
-            .await;
-        for stored in stored.map_err(|error| hinted(error, &index))? {
+            .await?
+        {
             // An array matches by each of its elements, and then has another text than the name.
             let name = canonical(&value(&stored, key.as_str()).unwrap_or(Bson::Null));
             if sources.0.insert(name, Some(source_of(shared, &stored)?)).is_some() {
@@ -165,8 +164,7 @@ async fn newest_of(
     let options = options::read_index(&field.index);
     let pipeline = query::follow::newest(&shared.settings, field, source);
     let collection = shared.collection_of(field);
-    let rows = conn.aggregate_all(collection, pipeline, options).await;
-    let rows = rows.map_err(|error| hinted(error, &field.index))?;
+    let rows = conn.aggregate_all(collection, pipeline, options).await?;
     let version = |row: &RawDocumentBuf| match value(row, "v")? {
         Bson::Int32(version) => u64::try_from(version).ok(),
         Bson::Int64(version) => u64::try_from(version).ok(),

@@ -15,7 +15,6 @@ pub(crate) mod page;
 
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::Remedy;
-use mongo_patterns_core::index::hinted;
 use mongo_patterns_core::{DocumentId, Error, ErrorKind, FieldName, Result};
 use mongodb::bson::{Bson, Document, RawDocument, doc};
 
@@ -36,18 +35,16 @@ pub(crate) async fn find_state(shared: &Shared, parent: &Bson, conn: &mut Conn<'
 /// Reads the first children for each subset, as they are embedded.
 pub(crate) async fn first_children(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>) -> Result<Embedded> {
     let Shared { children, settings, .. } = shared;
-    let failed = |error| hinted(error, &settings.order_index);
     if settings.subsets.len() == 1 && !settings.first().is_covered() {
         let options = options::find_first_children(settings);
         let filter = query::children_of(settings, parent);
-        let found = conn.find_all(children, filter, options).await;
-        return Ok(Embedded(vec![found.map_err(failed)?]));
+        return Ok(Embedded(vec![conn.find_all(children, filter, options).await?]));
     }
     let stages = of_all_subsets(settings, children.name(), parent);
     let options = options::aggregate(&settings.order_index, settings.most_embedded());
-    let rows = conn.aggregate_all(children, stages, options).await;
+    let rows = conn.aggregate_all(children, stages, options).await?;
     let mut embedded = Embedded::none(settings);
-    for row in rows.map_err(failed)? {
+    for row in rows {
         add_child(&mut embedded, &row);
     }
     Ok(embedded)
@@ -79,8 +76,7 @@ pub(crate) async fn figures(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>)
         let options = options::count_children(settings);
         let counted = conn
             .count_documents(children, query::children_of(settings, parent), options)
-            .await;
-        let counted = counted.map_err(|error| hinted(error, &settings.child_index))?;
+            .await?;
         return Ok(doc! { total.as_str(): i64::try_from(counted).unwrap_or(i64::MAX) });
     }
     let mut pipelines = of_parent(settings, parent);
@@ -91,8 +87,7 @@ pub(crate) async fn figures(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>)
     for (of, stages) in sources.into_iter().zip(pipelines) {
         let index = settings.values_index(of);
         let options = options::aggregate(&index, settings.most_computed());
-        let read = conn.aggregate_all(children, stages, options).await;
-        rows.extend(read.map_err(|error| hinted(error, &index))?);
+        rows.extend(conn.aggregate_all(children, stages, options).await?);
     }
     Ok(of_rows(settings, &rows))
 }
@@ -129,9 +124,8 @@ async fn are_stored(shared: &Shared, parent: &Bson, ids: &Bson, conn: &mut Conn<
     };
     let options = options::count_children(settings);
     let filter = query::children_among(settings, parent, ids);
-    let counted = conn.count_documents(&shared.children, filter, options).await;
     // The index is unique, so embedded children with equal ids are counted once.
-    let stored = counted.map_err(|error| hinted(error, &settings.child_index))?;
+    let stored = conn.count_documents(&shared.children, filter, options).await?;
     Ok(stored == ids.len() as u64)
 }
 

@@ -51,7 +51,6 @@ use std::slice;
 use std::sync::Arc;
 
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::index::hinted;
 use mongo_patterns_core::{Error, ErrorKind, Result, measure, transaction};
 use mongodb::ClientSession;
 use mongodb::bson::Bson;
@@ -193,8 +192,7 @@ async fn delete(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>) -> Result<D
     }
     let filter = query::children_of(settings, parent);
     let options = options::delete_children(settings);
-    let deleted = conn.delete_many(children, filter, options).await;
-    let deleted = deleted.map_err(|error| hinted(error, &settings.child_index))?;
+    let deleted = conn.delete_many(children, filter, options).await?;
     Ok(DeletedParent {
         found,
         children: deleted.deleted_count,

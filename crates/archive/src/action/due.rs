@@ -1,7 +1,6 @@
 #[allow(unused_imports)] // the documentation links to them
 use mongo_patterns_core::ErrorKind::IndexMissing;
 use mongo_patterns_core::action::Read;
-use mongo_patterns_core::index::hinted;
 use mongo_patterns_core::migration::number;
 use mongodb::bson::Document;
 use mongodb::error::Error as DriverError;
@@ -41,8 +40,7 @@ impl<D> Archive<D> {
                 .hint(Hint::Name(index.clone()))
                 .allow_disk_use(newest_by.map(|_| true))
                 .build();
-            let rows = conn.aggregate_all(&shared.current, stages, options).await;
-            let rows = rows.map_err(|error| hinted(error, &index))?;
+            let rows = conn.aggregate_all(&shared.current, stages, options).await?;
             let Some(row) = rows.first() else {
                 return Ok(Due::default());
             };

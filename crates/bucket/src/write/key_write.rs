@@ -18,8 +18,7 @@ use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::error::{CommandError, duplicate_key, is_bad_hint, lost_race};
-use mongo_patterns_core::index::index_missing;
+use mongo_patterns_core::error::{CommandError, duplicate_key, lost_race};
 use mongo_patterns_core::{EncodedKey, Error, ErrorKind, Result};
 use mongodb::bson::{Bson, Document, RawBsonRef, RawDocumentBuf};
 use mongodb::options::{FindOneOptions, FindOptions, Hint};
@@ -173,9 +172,6 @@ impl KeyWrite<'_> {
 
     /// Returns the error of a command that names the index of the open buckets.
     pub(crate) fn failed(&self, error: CommandError) -> Error {
-        if is_bad_hint(&error) {
-            return index_missing(&self.shared.settings.open_index).caused_by(error);
-        }
         let other = duplicate_key(&error).filter(|_| self.collision(&error).is_none());
         let Some(other) = other else {
             return lost_race(error);

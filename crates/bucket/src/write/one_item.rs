@@ -7,8 +7,7 @@
 //! A concurrent removal moves items to buckets that the server has already passed.
 
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::error::{CommandError, is_bad_hint};
-use mongo_patterns_core::index::index_missing;
+use mongo_patterns_core::error::CommandError;
 use mongo_patterns_core::{EncodeKey, EncodedKey, Error, ErrorKind, FieldName, IntoId, Result, Updated};
 use mongodb::bson::{DateTime, Document, RawDocument, RawDocumentBuf, doc};
 use mongodb::options::{FindOneAndUpdateOptions, FindOneOptions, Hint, UpdateModifications, UpdateOptions};
@@ -160,9 +159,6 @@ impl OneItem {
 
     /// Returns the error of a command that names the index of the item ids.
     pub(crate) fn failed(&self, shared: &Shared, error: CommandError) -> Error {
-        if is_bad_hint(&error) {
-            return index_missing(&self.index).caused_by(error);
-        }
         let key = &self.key;
         KeyWrite { shared, key }.failed(error)
     }

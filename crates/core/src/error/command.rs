@@ -12,7 +12,7 @@ use std::ops::Deref;
 
 use mongodb::error::{Error as DriverError, ErrorKind as DriverKind, WriteFailure};
 
-use super::driver::code;
+use super::driver::{code, is_bad_hint};
 
 /// The result of a command.
 pub type CommandResult<T> = Result<T, CommandError>;
@@ -33,11 +33,24 @@ pub(crate) enum Command {
 pub struct CommandError {
     error: DriverError,
     pub(super) command: Command,
+    /// The index of its hint, if it does not exist.
+    pub(super) missing_index: Option<Box<str>>,
 }
 
 impl CommandError {
     pub(crate) fn new(error: DriverError, command: Command) -> Self {
-        Self { error, command }
+        Self {
+            error,
+            command,
+            missing_index: None,
+        }
+    }
+
+    /// Sets the index of the hint of the command.
+    pub(crate) fn with_hint(mut self, index: Option<String>) -> Self {
+        let missing = index.filter(|_| is_bad_hint(&self.error));
+        self.missing_index = missing.map(String::into_boxed_str);
+        self
     }
 
     /// Wraps the error of a command that only reads.

@@ -8,7 +8,7 @@ use mongodb::{Collection, Namespace};
 use super::{PlannedIndex, collection};
 use crate::action::ActionFuture;
 use crate::conn::Conn;
-use crate::error::{self, CommandError, Error, ErrorKind, Remedy, Result, is_bad_hint};
+use crate::error::{self, Error, ErrorKind, Remedy, Result};
 use crate::retry::busy::{Busy, is_busy};
 use crate::send::Step;
 use crate::value::same::{same_document, same_fields, without_version};
@@ -149,7 +149,7 @@ impl IndexPlan {
         collection::check_indexes(&self.namespace(), &present)?;
         match self.compare(&present)?.1.first() {
             None => Ok(()),
-            Some(missing) => Err(index_missing(&missing.name)),
+            Some(missing) => Err(error::index_missing(&missing.name)),
         }
     }
 
@@ -256,27 +256,6 @@ impl IndexPlan {
             }
             _ => error.into(),
         }
-    }
-}
-
-/// The error of a write that relies on an index that does not exist.
-#[doc(hidden)]
-pub fn index_missing(name: &str) -> Error {
-    Error::new(
-        ErrorKind::IndexMissing,
-        format!(
-            "the index `{name}` does not exist, and nothing was written: call ensure_indexes() once before the first write"
-        ),
-    )
-    .with_remedy(Remedy::EnsureIndexes)
-}
-
-/// Converts the error of a command that names an index in its hint.
-#[doc(hidden)]
-pub fn hinted(error: CommandError, index: &str) -> Error {
-    match is_bad_hint(&error) {
-        true => index_missing(index).caused_by(error),
-        false => error.into(),
     }
 }
 

@@ -3,7 +3,7 @@
 use futures::TryStreamExt;
 use futures::stream::{iter, try_unfold};
 use mongodb::Collection;
-use mongodb::bson::{Bson, Document, RawDocumentBuf};
+use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf};
 use mongodb::options::{FindOptions, Hint};
 
 use super::limit::{check_limit, cut};
@@ -14,7 +14,6 @@ use crate::document_id::DocumentId;
 use crate::error::ErrorKind;
 use crate::error::{Error, Result};
 use crate::field::FieldName;
-use crate::index::hinted;
 
 /// A page to read, after a position.
 #[derive(Clone, Copy, Debug)]
@@ -38,12 +37,28 @@ impl<T> IdPage<T> {
         }
     }
 
-    /// Reads the documents of the page, by an index of two fields. Returns also whether there are more.
+    /// Reads the items of the page, by an index of two fields. Returns also the position after the last one, if there are more.
     ///
     /// # Errors
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument) for a limit of 0, [`IndexMissing`](ErrorKind::IndexMissing), and those of
-    /// the driver.
-    pub async fn find(
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) for a limit of 0, [`IndexMissing`](ErrorKind::IndexMissing), those of
+    /// `decode`, and those of the driver.
+    pub async fn read<I>(
+        &self,
+        collection: &Collection<RawDocumentBuf>,
+        filter: Document,
+        index: (&str, [&FieldName; 2]),
+        decode: impl Fn(&RawDocument) -> Result<I>,
+        token: impl Fn(&I) -> T,
+        conn: &mut Conn<'_>,
+    ) -> Result<(Vec<I>, Option<T>)> {
+        let (rows, has_more) = self.find(collection, filter, index, conn).await?;
+        let items = rows.iter().map(|row| decode(row)).collect::<Result<Vec<_>>>()?;
+        let next = items.last().filter(|_| has_more).map(token);
+        Ok((items, next))
+    }
+
+    /// Reads the documents of the page. Returns also whether there are more.
+    async fn find(
         &self,
         collection: &Collection<RawDocumentBuf>,
         filter: Document,
@@ -64,8 +79,7 @@ impl<T> IdPage<T> {
             .batch_size(batch_size(limit))
             .hint(Hint::Name(index.to_owned()))
             .build();
-        let rows = conn.find_all(collection, filter, options).await;
-        let mut rows = rows.map_err(|error| hinted(error, index))?;
+        let mut rows = conn.find_all(collection, filter, options).await?;
         let has_more = cut(&mut rows, self.limit).is_some();
         Ok((rows, has_more))
     }

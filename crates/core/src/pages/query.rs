@@ -15,7 +15,7 @@ use super::token::{DocumentToken, checksum, invalid};
 use crate::action::{Call, batch_size};
 use crate::conn::Conn;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{IndexPlan, PlannedIndex, hinted};
+use crate::index::{IndexPlan, PlannedIndex};
 use crate::migration::{Step, both};
 use crate::send;
 
@@ -111,7 +111,7 @@ impl Query {
             .find_all(&self.collection, filter, self.options(range, limit))
             .await;
         found.map_err(|error| {
-            let error = hinted(error, &self.index);
+            let error = Error::from(error);
             match error.kind() {
                 ErrorKind::IndexMissing => error.with_text(format!(
                     "the index `{}` does not exist, and nothing was read: call ensure_index() once before the first page",

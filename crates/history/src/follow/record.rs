@@ -2,7 +2,6 @@
 
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::CommandError;
-use mongo_patterns_core::index::hinted;
 use mongo_patterns_core::{Result, transaction};
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, DateTime, Document, RawDocument, RawDocumentBuf, doc};
@@ -187,8 +186,9 @@ impl Recording<'_> {
     async fn number(&self, update: Vec<Document>, conn: &mut Conn<'_>) -> Result<Option<RawDocumentBuf>> {
         let (shared, settings) = (self.shared, &self.shared.settings);
         let (filter, options) = (query::current(settings, self.id), options::change(settings, false));
-        let numbered = conn.find_one_and_update(&shared.current, filter, update, options).await;
-        numbered.map_err(|error| hinted(error, &settings.current_index))
+        Ok(conn
+            .find_one_and_update(&shared.current, filter, update, options)
+            .await?)
     }
 }
 

@@ -2,7 +2,6 @@
 
 use futures::TryStreamExt;
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::index::hinted;
 use mongo_patterns_core::verify::pause;
 use mongo_patterns_core::{Result, send};
 use mongodb::bson::{Bson, RawDocument};
@@ -86,8 +85,7 @@ pub(super) fn has_field_of_revisions(settings: &Settings, current: &RawDocument)
 async fn chain(shared: &Shared, id: &Bson, problems: &mut Vec<Problem>) -> Result<Option<Head>> {
     let settings = &shared.settings;
     let (chain, options) = (scan::chain(settings, Some(id)), options::scan(&settings.revision_index));
-    let rows = send::aggregate_rows(&shared.revisions, chain, options).await;
-    let mut rows = rows.map_err(|error| hinted(error, &settings.revision_index))?;
+    let mut rows = send::aggregate_rows(&shared.revisions, chain, options).await?;
     let mut newest: Option<Head> = None;
     while let Some(row) = rows.try_next().await? {
         let Some(head) = Head::read(settings, &row) else {

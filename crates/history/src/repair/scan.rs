@@ -10,7 +10,7 @@
 use std::collections::{HashSet, VecDeque};
 
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::index::{Duplicates, FindDuplicates, hinted};
+use mongo_patterns_core::index::{Duplicates, FindDuplicates};
 use mongo_patterns_core::progress::Reporter;
 use mongo_patterns_core::send::Rows;
 use mongo_patterns_core::{Result, document_id, send};
@@ -90,8 +90,7 @@ impl<'a> Scan<'a> {
             self.reporter.begin(documents + copies);
         }
         let options = options::scan(&settings.current_index);
-        let rows = send::aggregate_rows(current, scan::current(settings), options).await;
-        self.phase = Phase::Current(rows.map_err(|error| hinted(error, &settings.current_index))?);
+        self.phase = Phase::Current(send::aggregate_rows(current, scan::current(settings), options).await?);
         Ok(())
     }
 
@@ -104,8 +103,7 @@ impl<'a> Scan<'a> {
         let batch = send::next_rows(rows, BATCH).await?;
         if batch.is_empty() {
             let options = options::scan(&settings.revision_index);
-            let rows = send::aggregate_rows(&self.shared.revisions, scan::chain(settings, None), options).await;
-            let rows = rows.map_err(|error| hinted(error, &settings.revision_index))?;
+            let rows = send::aggregate_rows(&self.shared.revisions, scan::chain(settings, None), options).await?;
             self.phase = Phase::Revisions(rows, None);
             return Ok(());
         }

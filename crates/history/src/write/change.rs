@@ -2,7 +2,6 @@
 
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::duplicate_key;
-use mongo_patterns_core::index::hinted;
 use mongo_patterns_core::migration::both;
 use mongo_patterns_core::topology::Topology;
 use mongo_patterns_core::{Error, ErrorKind, Result};
@@ -110,7 +109,7 @@ impl<'a> Attempt<'a> {
         let changed = conn.find_one_and_update(&shared.current, filter, update, options::change(settings, false));
         let changed = changed.await.map_err(|error| match duplicate_key(&error) {
             Some(_) => refused().caused_by(error),
-            None => hinted(error, &settings.current_index),
+            None => error.into(),
         })?;
         changed.map(|document| with_head(settings, document)).transpose()
     }

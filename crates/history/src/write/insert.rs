@@ -2,7 +2,6 @@
 
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::{CommandError, duplicate_key, lost_race};
-use mongo_patterns_core::index::hinted;
 use mongo_patterns_core::{Error, ErrorKind, Result, transaction};
 use mongodb::ClientSession;
 use mongodb::bson::oid::ObjectId;
@@ -100,7 +99,7 @@ impl Insert<'_> {
                 Some(false) => refused().caused_by(error),
                 // Another client has inserted it.
                 Some(true) => lost_race(error),
-                None => hinted(error, &settings.current_index),
+                None => error.into(),
             }),
         }
     }

@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::document_id::canonical;
 use mongo_patterns_core::error::CommandError;
-use mongo_patterns_core::index::hinted;
 use mongo_patterns_core::{Error, ErrorKind, Result, document_id, send, size, transaction};
 use mongodb::ClientSession;
 use mongodb::bson::oid::ObjectId;
@@ -62,11 +61,8 @@ impl Batch<'_> {
         let newest = self.newest(conn).await?;
         if self.reads_current {
             let filter = document_id::with_ids(settings.id.as_str(), self.ids);
-            let stored = conn.find_one(current, filter, options::find_current(settings)).await;
-            if stored
-                .map_err(|error| hinted(error, &settings.current_index))?
-                .is_some()
-            {
+            let options = options::find_current(settings);
+            if conn.find_one(current, filter, options).await?.is_some() {
                 return Err(already_exists());
             }
         }
@@ -104,7 +100,7 @@ impl Batch<'_> {
         let settings = &self.shared.settings;
         let options = options::newest_of(settings, self.ids.len());
         let stored = conn.aggregate_all(&self.shared.revisions, query::newest_of(settings, self.ids), options);
-        let stored = stored.await.map_err(|error| hinted(error, &settings.revision_index))?;
+        let stored = stored.await?;
         let head = |row: &RawDocumentBuf| {
             let head = Head::read(settings, row).ok_or_else(|| no_head(settings, row))?;
             Ok((canonical(&id_of_revision(settings, row)), head))

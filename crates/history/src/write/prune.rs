@@ -8,7 +8,6 @@
 //! gap. The newest revision stays, and concurrent writes only add newer ones.
 
 use mongo_patterns_core::Result;
-use mongo_patterns_core::index::hinted;
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, DateTime, RawDocumentBuf};
 
@@ -64,8 +63,7 @@ pub(crate) async fn prune(
         query::beyond(settings, id, Some(first), true),
         options::delete_revisions(settings),
     );
-    let deleted = conn.delete_many(&shared.revisions, filter, options).await;
-    let deleted = deleted.map_err(|error| hinted(error, &settings.revision_index))?;
+    let deleted = conn.delete_many(&shared.revisions, filter, options).await?;
     Ok(Pruned {
         revisions: deleted.deleted_count,
     })

@@ -2,7 +2,6 @@
 
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::{CommandError, duplicate_key, lost_race};
-use mongo_patterns_core::index::hinted;
 use mongo_patterns_core::{Error, ErrorKind, Result};
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{RawDocument, RawDocumentBuf};
@@ -62,9 +61,8 @@ pub(super) async fn delete_current(shared: &Shared, deletion: &Changed, conn: &m
     let settings = &shared.settings;
     let filter = query::at_head(settings, &id_in(settings, &deletion.document), deletion.head);
     let options = options::delete_current(settings);
-    let deleted = conn.delete_one(&shared.current, filter, options).await;
-    let deleted = deleted.map_err(|error| hinted(error, &settings.current_index));
-    deleted.map(drop)
+    conn.delete_one(&shared.current, filter, options).await?;
+    Ok(())
 }
 
 /// Stores a revision that another client can have stored in between: then the transaction is run again.

@@ -12,7 +12,6 @@ use mongo_patterns_core::array::Encoded;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::CommandError;
 use mongo_patterns_core::error::{code, duplicate_key};
-use mongo_patterns_core::index::hinted;
 use mongo_patterns_core::key::stored_integer;
 use mongo_patterns_core::{Error, ErrorKind, Result, measure, transaction};
 use mongodb::bson::{Bson, RawBsonRef, RawDocument, RawDocumentBuf};
@@ -99,7 +98,7 @@ impl Rest<'_> {
                     "the elements of the newest overflow document are not an array, the rest was not stored: correct the field by hand",
                 ));
             }
-            Err(error) => return Err(self.failed(error)),
+            Err(error) => return Err(error.into()),
         };
         let any = query::overflow_of(settings, self.id);
         let before = projected(overflow, any, projection, settings.parent.as_str(), reply).await;
@@ -208,10 +207,6 @@ impl Rest<'_> {
                 field.is_some_and(|field| *field == *settings.extras.as_str())
             }
         }
-    }
-
-    fn failed(&self, error: CommandError) -> Error {
-        hinted(error, &self.shared.settings.seq_index)
     }
 
     fn seq_index(&self) -> Hint {

@@ -15,7 +15,6 @@
 
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::CommandError;
-use mongo_patterns_core::index::hinted;
 use mongo_patterns_core::update::Operators;
 use mongo_patterns_core::{Error, ErrorKind, Result, transaction};
 use mongodb::bson::{Bson, Document};
@@ -95,8 +94,7 @@ impl Update<'_> {
         // The index of the positions returns the documents in their order.
         let by_position = Hint::Name(settings.seq_index.clone());
         let options = UpdateOptions::builder().hint(by_position).build();
-        let updated = conn.update_one(overflow, filter, update, options).await;
-        let updated = updated.map_err(|error| hinted(error, &settings.seq_index))?;
+        let updated = conn.update_one(overflow, filter, update, options).await?;
         Ok((updated.matched_count > 0).then_some(updated.modified_count > 0))
     }
 

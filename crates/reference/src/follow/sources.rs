@@ -6,7 +6,6 @@ use futures::{StreamExt, TryStreamExt, stream};
 use mongo_patterns_core::action::one_batch;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::CommandError;
-use mongo_patterns_core::index::hinted;
 use mongo_patterns_core::stored::id_of;
 use mongo_patterns_core::{Result, send};
 use mongodb::bson::{Bson, Document};
@@ -60,8 +59,7 @@ async fn without_unreferenced(shared: &Shared, changed: Vec<(Bson, Check)>) -> R
             let collection = shared.collection_of(field);
             let rows = Conn::new()
                 .aggregate_all(collection, commands::referenced(field, &ids), options)
-                .await;
-            let rows = rows.map_err(|error| hinted(error, &field.index))?;
+                .await?;
             referenced_ids.extend(rows.iter().map(|row| canonical(&id_of(row))));
         }
         // An equal number of another type has another text.
@@ -141,8 +139,7 @@ async fn differs(shared: &Shared, field: &ReferenceField, source: &Source) -> Re
     let mut options = options::scan(scan::references([field].into_iter()));
     options.hint = Some(mongodb::options::Hint::Name(field.index.clone()));
     let as_new = commands::as_new(settings, field, source);
-    let rows = send::find_rows(shared.collection_of(field), as_new, options).await;
-    let mut rows = rows.map_err(|error| hinted(error, &field.index))?;
+    let mut rows = send::find_rows(shared.collection_of(field), as_new, options).await?;
     let id = canonical(&source.id);
     let is_own = |copy: &&Document| !field.is_array || copy.get("_id").is_some_and(|own| canonical(own) == id);
     loop {

@@ -2,7 +2,6 @@
 
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::CommandError;
-use mongo_patterns_core::index::hinted;
 use mongo_patterns_core::{Error, ErrorKind, Result};
 use mongodb::ClientSession;
 use mongodb::bson::oid::ObjectId;
@@ -117,7 +116,7 @@ async fn is_referenced(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Resul
         let filter = query::referring(field, id);
         let collection = shared.collection_of(field);
         let reference = conn.find_one(collection, filter, options).await;
-        if reference.map_err(|error| hinted(error, &field.index))?.is_some() {
+        if reference?.is_some() {
             return Ok(true);
         }
     }

@@ -1,7 +1,6 @@
 //! Updates of the copies of a source.
 
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::index::hinted;
 use mongo_patterns_core::send::Every;
 use mongo_patterns_core::stored::id_of;
 use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result, error, send};
@@ -68,7 +67,7 @@ pub(crate) async fn update_copies(
             .await;
         let error = match updated {
             Ok(updated) => return Ok(updated.modified_count),
-            Err(error) => hinted(error, &field.index),
+            Err(error) => Error::from(error),
         };
         let is_in_transaction = is_in_transaction(conn);
         let without_arrays = query::without_arrays(field, filter.clone());
@@ -94,8 +93,7 @@ pub(crate) async fn sweep_all(shared: &Shared) -> Result<()> {
             scan::lowest_versions(settings, field),
             options::scan_index(&field.index),
         );
-        let rows = send::aggregate_rows(shared.collection_of(field), versions, options).await;
-        let mut rows = rows.map_err(|error| hinted(error, &field.index))?;
+        let mut rows = send::aggregate_rows(shared.collection_of(field), versions, options).await?;
         loop {
             let batch = send::next_rows(&mut rows, options::BATCH).await?;
             if batch.is_empty() {

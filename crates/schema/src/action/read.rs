@@ -4,7 +4,6 @@
 use mongo_patterns_core::ErrorKind::*;
 use mongo_patterns_core::action::Read;
 use mongo_patterns_core::document_id::by_id;
-use mongo_patterns_core::index::hinted;
 use mongo_patterns_core::migration::number;
 use mongo_patterns_core::versions::version_of;
 use mongo_patterns_core::{DocumentId, IntoId, Result};
@@ -84,7 +83,7 @@ impl<D> SchemaRepository<D> {
                 .hint(Hint::Name(shared.index.clone()))
                 .build();
             let rows = conn.aggregate_all(&shared.collection, query::count_versions(settings), options);
-            let rows = rows.await.map_err(|error| hinted(error, &shared.index))?;
+            let rows = rows.await?;
             let mut counts: Vec<VersionCount> = Vec::new();
             for row in rows {
                 let row = Document::try_from(row).map_err(mongodb::error::Error::from)?;

@@ -4,7 +4,6 @@ use std::marker::PhantomData;
 
 use mongo_patterns_core::action::{Find, Read};
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::index::hinted;
 use mongo_patterns_core::pages::PageStart;
 #[allow(unused_imports)] // the links of the documentation use the kinds
 use mongo_patterns_core::{DocumentId, ErrorKind::*, IntoId, Result, action};
@@ -112,8 +111,7 @@ impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
             let Shared { children, settings, .. } = &**shared;
             let filter = query::child(settings, &parent?.into_bson(), &child?.into_bson());
             let options = FindOneOptions::builder().hint(options::child_hint(settings)).build();
-            let found = conn.find_one(children, filter, options).await;
-            let found = found.map_err(|error| hinted(error, &settings.child_index))?;
+            let found = conn.find_one(children, filter, options).await?;
             let child = found.map(|child| decode(&child)).transpose();
             child.map_err(|error| error.of_collection(children))
         })

@@ -1,7 +1,6 @@
 //! The pages of children.
 
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::index::hinted;
 use mongo_patterns_core::pages::{PageStart, check_limit};
 use mongo_patterns_core::{DocumentId, Result};
 use mongodb::bson::RawDocumentBuf;
@@ -37,7 +36,7 @@ pub(crate) async fn page<C: DeserializeOwned>(
         true => Ok(Vec::new()),
         false => conn.find_all(&shared.children, filter, options).await,
     };
-    let mut found = found.map_err(|error| hinted(error, &settings.index_of(subset)))?;
+    let mut found = found?;
     if matches!(start, PageStart::Before(_)) {
         found.reverse();
     }

@@ -2,7 +2,6 @@
 
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::{CommandError, code, duplicate_key};
-use mongo_patterns_core::index::hinted;
 use mongo_patterns_core::stored::value;
 use mongo_patterns_core::{Error, ErrorKind, Result, document_id};
 use mongodb::bson::{Bson, RawDocument, RawDocumentBuf};
@@ -203,7 +202,7 @@ impl<'a> ParentWrite<'a> {
             let message = "the `_id` of the child differs from the stored one, nothing was stored: omit it, or keep it";
             return Error::new(ErrorKind::InvalidArgument, message);
         }
-        hinted(error, &self.shared.settings.child_index)
+        error.into()
     }
 }
 

@@ -9,7 +9,6 @@
 
 use mongo_patterns_core::Result;
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::index::hinted;
 use mongo_patterns_core::stored::value;
 use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf};
 use mongodb::options::UpdateModifications;
@@ -56,8 +55,7 @@ impl Children {
         let most = settings.most_embedded().saturating_add(settings.most_computed());
         // With the changed child.
         let options = options::aggregate(&settings.order_index, most.saturating_add(1));
-        let rows = conn.aggregate_all(children, stages, options).await;
-        let rows = rows.map_err(|error| hinted(error, &settings.order_index))?;
+        let rows = conn.aggregate_all(children, stages, options).await?;
         for row in rows {
             if add_child(&mut read.embedded, &row) {
                 continue;

@@ -6,7 +6,6 @@ use mongo_patterns_core::ErrorKind::{
 use mongo_patterns_core::action::Write;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::document_id::by_id;
-use mongo_patterns_core::index::hinted;
 use mongo_patterns_core::stored::id_of;
 use mongo_patterns_core::{DocumentId, IntoId, Result, transaction};
 use mongodb::bson::{Bson, doc};
@@ -69,8 +68,7 @@ async fn restore(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Rest
         .sort(doc! { entry::DELETED_AT: -1, "_id": -1 })
         .hint(Hint::Name(BY_DOCUMENT.to_owned()))
         .build();
-    let stored = conn.find_one(trash, entry::of_document(id), newest).await;
-    let Some(stored) = stored.map_err(|error| hinted(error, BY_DOCUMENT))? else {
+    let Some(stored) = conn.find_one(trash, entry::of_document(id), newest).await? else {
         return already_restored(current, id, conn).await;
     };
     let document = entry::document_of(&stored).map_err(|error| error.of_collection(trash))?;
