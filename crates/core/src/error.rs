@@ -18,11 +18,9 @@ use std::time::Duration;
 use mongodb::bson::{Bson, RawDocumentBuf};
 use mongodb::{Collection, Namespace};
 
-pub(crate) use cause::index_missing;
-use cause::{CONFLICT_ADVICE, classify};
-
+pub(crate) use self::refused::index_missing;
 #[doc(hidden)]
-pub use self::{command::CommandError, refused::refused_move};
+pub use self::{command::CommandError, refused::lost_race, refused::refused_move};
 #[doc(hidden)]
 pub use driver::{DuplicateKey, code, duplicate_key, is_bad_hint, is_transaction_unsupported, refused_document};
 pub use kind::ErrorKind;
@@ -289,29 +287,6 @@ impl Error {
 impl From<mongodb::error::Error> for Error {
     fn from(error: mongodb::error::Error) -> Self {
         CommandError::from(error).into()
-    }
-}
-
-impl From<CommandError> for Error {
-    fn from(error: CommandError) -> Self {
-        if let Some(own) = error.get_custom::<Self>() {
-            return own.clone();
-        }
-        if let Some(index) = &error.missing_index {
-            return index_missing(index).caused_by(error);
-        }
-        let (kind, message) = classify(&error);
-        Self::from_driver(kind, message, error)
-    }
-}
-
-/// Converts the error of a write whose duplicate key can only be that of a concurrent writer: a retry, or another
-/// transaction, sees the document of that writer.
-#[doc(hidden)]
-pub fn lost_race(error: CommandError) -> Error {
-    match duplicate_key(&error) {
-        Some(_) => Error::from_driver(ErrorKind::Contention, CONFLICT_ADVICE, error),
-        None => error.into(),
     }
 }
 

@@ -12,7 +12,6 @@ use super::driver::{
     DUPLICATE_KEY, QUERY_PLAN_KILLED, code, code_name, is_authentication, is_without_result, server_error,
 };
 use super::kind::ErrorKind;
-use super::{Error, Remedy};
 
 /// The user lacks a privilege, or is not authenticated.
 const UNAUTHORIZED: i32 = 13;
@@ -217,17 +216,6 @@ pub(super) fn classify(error: &CommandError) -> (ErrorKind, Cow<'static, str>) {
         },
     };
     (kind, Cow::Borrowed(text))
-}
-
-/// The error of a write that relies on an index that does not exist.
-pub(crate) fn index_missing(name: &str) -> Error {
-    Error::new(
-        ErrorKind::IndexMissing,
-        format!(
-            "the index `{name}` does not exist, and nothing was written: call ensure_indexes() once before the first write"
-        ),
-    )
-    .with_remedy(Remedy::EnsureIndexes)
 }
 
 fn refused(code: i32, name: Option<&str>) -> String {

@@ -1,9 +1,10 @@
-//! The errors of documents that a collection refuses when they move into it.
+//! The errors of commands, and of documents that a collection refuses when they move into it.
 
 use mongodb::Collection;
 use mongodb::bson::{Bson, RawDocumentBuf};
 
-use super::{CommandError, Error, ErrorKind, duplicate_key, refused_document};
+use super::cause::{CONFLICT_ADVICE, classify};
+use super::{CommandError, Error, ErrorKind, Remedy, duplicate_key, refused_document};
 
 /// Converts the error of an insert of documents that move into a collection, with the `_id` of the one that was refused.
 pub fn refused_move(error: CommandError, target: &Collection<RawDocumentBuf>, ids: &[Bson]) -> Error {
@@ -31,5 +32,38 @@ pub fn refused_move(error: CommandError, target: &Collection<RawDocumentBuf>, id
     match id {
         Some(id) => error.at(id.clone(), "").of_collection(target),
         None => error,
+    }
+}
+
+/// The error of a write that relies on an index that does not exist.
+pub(crate) fn index_missing(name: &str) -> Error {
+    Error::new(
+        ErrorKind::IndexMissing,
+        format!(
+            "the index `{name}` does not exist, and nothing was written: call ensure_indexes() once before the first write"
+        ),
+    )
+    .with_remedy(Remedy::EnsureIndexes)
+}
+
+impl From<CommandError> for Error {
+    fn from(error: CommandError) -> Self {
+        if let Some(own) = error.get_custom::<Self>() {
+            return own.clone();
+        }
+        if let Some(index) = &error.missing_index {
+            return index_missing(index).caused_by(error);
+        }
+        let (kind, message) = classify(&error);
+        Self::from_driver(kind, message, error)
+    }
+}
+
+/// Converts the error of a write whose duplicate key can only be that of a concurrent writer: a retry, or another
+/// transaction, sees the document of that writer.
+pub fn lost_race(error: CommandError) -> Error {
+    match duplicate_key(&error) {
+        Some(_) => Error::from_driver(ErrorKind::Contention, CONFLICT_ADVICE, error),
+        None => error.into(),
     }
 }
