@@ -1,4 +1,3 @@
-#[allow(unused_imports)] // the links of the documentation use the trait
 #[allow(unused_imports)] // the links of the documentation use them
 use mongo_patterns_core::ErrorKind::{Corrupt, SettingsMismatch, Unsupported};
 #[allow(unused_imports)] // the links of the documentation use the trait

@@ -1,4 +1,3 @@
-#[allow(unused_imports)] // the links of the documentation use the trait
 #[allow(unused_imports)] // the links of the documentation use them
 use mongo_patterns_core::ErrorKind::{
     Configuration, Contention, Corrupt, CountMismatch, DuplicateKey, InvalidArgument, InvalidItemId, NotFound,
