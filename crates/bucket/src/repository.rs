@@ -3,10 +3,9 @@
 mod suffixes;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::index::{Ensure, Managed};
+use mongo_patterns_core::index::{Checks, Ensure, Managed};
 use mongo_patterns_core::lanes::{Joined, Lanes};
 use mongo_patterns_core::{EncodedKey, Key, Repository, Result, Validator};
 use mongodb::bson::RawDocumentBuf;
@@ -41,8 +40,7 @@ pub(crate) struct Shared {
     pub(crate) lanes: Lanes,
     /// The items of calls that wait for the lane of their key.
     pub(crate) appends: Arc<Joined<History>>,
-    /// Set when the index of the item ids was seen.
-    pub(crate) has_item_index: AtomicBool,
+    pub(crate) checks: Checks,
 }
 
 /// The key of items whose calls wait.
@@ -105,7 +103,7 @@ impl<K: Key, T> BucketRepository<K, T> {
             suffixes: NextSuffixes::default(),
             appends: Arc::new(Joined::new(lanes.clone())),
             lanes,
-            has_item_index: AtomicBool::new(false),
+            checks: Checks::default(),
         })
     }
 

@@ -42,20 +42,6 @@ impl Topology {
         }
     }
 
-    /// Replaces the error of a missing index on a standalone, where `ensure_indexes()` refuses to create it. One round trip
-    /// after such an error, and none otherwise.
-    ///
-    /// # Errors
-    /// The error, or [`Unsupported`](ErrorKind::Unsupported).
-    pub async fn explain<T>(on: &Collection<RawDocumentBuf>, result: Result<T>) -> Result<T> {
-        if let Err(error) = &result
-            && error.kind() == ErrorKind::IndexMissing
-        {
-            Self::read(on, &mut Conn::new()).await?.check_transactions()?;
-        }
-        result
-    }
-
     /// Refuses a standalone.
     ///
     /// # Errors

@@ -47,7 +47,7 @@ mod scan;
 
 pub use self::finding::{Finding, Repaired};
 use self::scan::after;
-pub use self::scan::{Scan, checked, confirmed, each, pause, scan};
+pub use self::scan::{Results, begin, checked, confirmed, each, pause, scan};
 use crate::action::{ActionStream, Call};
 use crate::index::Ensure;
 use crate::progress::{OnProgress, Progress, Reporter};

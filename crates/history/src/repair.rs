@@ -12,7 +12,7 @@ use mongo_patterns_core::{ErrorKind, Result};
 use mongodb::bson::Document;
 
 use self::finding::{Finding, Problem, Repaired, Unrepaired};
-use self::scan::Scan;
+use self::scan::find_problems;
 use crate::form::document::Head;
 use crate::query::change::Change;
 use crate::read::find_current;
@@ -23,7 +23,7 @@ use crate::write::record::{Duplicate, insert_copy, refused};
 
 /// Repairs what a scan finds.
 pub(crate) fn repairs<'a>(shared: &'a Shared, reporter: Reporter<'a>, dry_run: bool) -> ActionStream<'a, Repaired> {
-    let findings = scan(Scan::new(shared, reporter));
+    let findings = scan(move |results| find_problems(shared, reporter, results));
     Box::pin(findings.try_filter_map(move |finding| repair(shared, finding, dry_run)))
 }
 

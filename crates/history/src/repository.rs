@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::follow::with_majority;
-use mongo_patterns_core::index::{Ensure, FindDuplicates, Managed};
+use mongo_patterns_core::index::{Checks, Ensure, FindDuplicates, Managed};
 use mongo_patterns_core::lanes::{Joined, Lanes};
 use mongo_patterns_core::topology::Topology;
 use mongo_patterns_core::{Repository, Result, Validator, document_id};
 use mongodb::bson::{Bson, RawDocumentBuf, doc};
 use mongodb::{ClientSession, Collection};
-use tokio::sync::OnceCell;
 
 use crate::query::validator::{of_current, of_revisions};
 use crate::settings::Settings;
@@ -35,8 +34,7 @@ pub(crate) struct Shared {
     lanes: Lanes,
     /// The changes of calls that wait for the lane of their document.
     pub(crate) changes: Arc<Joined<ChangesOfDocument>>,
-    topology: OnceCell<Topology>,
-    indexes: OnceCell<()>,
+    checks: Checks,
 }
 
 /// The document of changes whose calls wait.
@@ -73,8 +71,7 @@ impl Shared {
 
     /// Returns what the deployment is. One round trip, once.
     pub(crate) async fn topology(&self) -> Result<Topology> {
-        let read = async || Topology::read(&self.current, &mut Conn::new()).await;
-        self.topology.get_or_try_init(read).await.copied()
+        self.checks.topology(&self.current).await
     }
 
     /// Checks that the deployment has transactions, and does what [`check_indexes`](Self::check_indexes) does.
@@ -86,11 +83,8 @@ impl Shared {
     /// Checks that the indexes exist, and detects the deployment: three round trips, once. Without the unique indexes, a write
     /// could store a revision twice.
     pub(crate) async fn check_indexes(&self) -> Result<()> {
-        let check = || async {
-            self.topology().await?;
-            self.ensure().check_indexes(&mut Conn::new()).await
-        };
-        self.indexes.get_or_try_init(check).await.copied()
+        self.topology().await?;
+        self.checks.indexes(|| self.ensure()).await
     }
 
     /// Does what [`check_indexes`](Self::check_indexes) does. Returns a search for the documents that violate a missing index.
@@ -106,8 +100,7 @@ impl Shared {
             settings: self.settings.clone(),
             lanes: self.lanes.clone(),
             changes: Arc::new(Joined::new(self.lanes.clone())),
-            topology: self.topology.clone(),
-            indexes: self.indexes.clone(),
+            checks: self.checks.clone(),
         }
     }
 
@@ -135,8 +128,7 @@ impl<D> HistoryRepository<D> {
             current,
             revisions,
             settings,
-            topology: OnceCell::new(),
-            indexes: OnceCell::new(),
+            checks: Checks::default(),
         })
     }
 

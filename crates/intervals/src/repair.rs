@@ -15,8 +15,7 @@ use mongo_patterns_core::action::ActionStream;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::lost_race;
 use mongo_patterns_core::progress::Reporter;
-use mongo_patterns_core::send::Rows;
-use mongo_patterns_core::verify::{Scan, scan};
+use mongo_patterns_core::verify::{Results, begin, scan};
 use mongo_patterns_core::{Result, send, transaction};
 use mongodb::bson::{Bson, doc};
 use mongodb::options::FindOptions;
@@ -31,13 +30,8 @@ const BATCH: u32 = 1000;
 
 /// Returns what a scan finds, the problems of each id together, and repairs them unless it is only a check.
 pub(crate) fn repairs<'a>(shared: &'a Shared, reporter: Reporter<'a>, is_check: bool) -> ActionStream<'a, Repaired> {
-    let suspects = Suspects {
-        shared,
-        reporter,
-        rows: None,
-        groups: Groups::default(),
-    };
-    Box::pin(scan(suspects).try_filter_map(move |id| repair(shared, id, is_check)))
+    let suspects = scan(move |results| find_suspects(shared, reporter, results));
+    Box::pin(suspects.try_filter_map(move |id| repair(shared, id, is_check)))
 }
 
 /// Repairs the intervals of an id. `None` if there is no problem.
@@ -97,45 +91,29 @@ impl Groups {
     }
 }
 
-/// The ids whose intervals seem to have a problem.
-struct Suspects<'a> {
-    shared: &'a Shared,
-    reporter: Reporter<'a>,
-    rows: Option<Rows>,
-    groups: Groups,
+/// Finds the ids whose intervals seem to have a problem.
+async fn find_suspects(shared: &Shared, mut reporter: Reporter<'_>, mut results: Results<Bson>) -> Result<()> {
+    let (collection, settings) = (&shared.collection, &shared.settings);
+    begin(&mut reporter, [collection]).await?;
+    let options = FindOptions::builder()
+        .sort(query::order(settings, false))
+        .projection(query::head(settings))
+        .batch_size(BATCH)
+        .allow_disk_use(true);
+    let mut rows = send::find_rows(collection, doc! {}, send::latest(options.build())).await?;
+    let mut groups = Groups::default();
+    while let Some(batch) = send::next_rows(&mut rows, BATCH as usize).await? {
+        reporter.advance(batch.len() as u64);
+        let stored = batch.iter().map(|row| StoredInterval::read(settings, row));
+        let complete: Vec<_> = stored.filter_map(|next| groups.add(next)).collect();
+        results.add_all(suspects(complete)).await;
+    }
+    results.add_all(suspects(groups.end())).await;
+    Ok(())
 }
 
-impl Scan for Suspects<'_> {
-    type Found = Bson;
-
-    async fn next(&mut self) -> Result<Option<Vec<Bson>>> {
-        let (collection, settings) = (&self.shared.collection, &self.shared.settings);
-        let Some(rows) = &mut self.rows else {
-            if self.reporter.is_asked() {
-                self.reporter.begin(send::estimated_count(collection).await?);
-            }
-            let options = FindOptions::builder()
-                .sort(query::order(settings, false))
-                .projection(query::head(settings))
-                .batch_size(BATCH)
-                .allow_disk_use(true);
-            let rows = send::find_rows(collection, doc! {}, send::latest(options.build())).await?;
-            self.rows = Some(rows);
-            return Ok(Some(Vec::new()));
-        };
-        let batch = send::next_rows(rows, BATCH as usize).await?;
-        let stored = batch.iter().map(|row| StoredInterval::read(settings, row));
-        let mut groups: Vec<Vec<StoredInterval>> = stored.filter_map(|next| self.groups.add(next)).collect();
-        if batch.is_empty() {
-            match self.groups.end() {
-                None => return Ok(None),
-                last => groups.extend(last),
-            }
-        }
-        self.reporter.advance(batch.len() as u64);
-        let suspects = groups.iter().filter(|group| !problems(group).is_empty());
-        Ok(Some(
-            suspects.filter_map(|group| Some(group.first()?.id.clone())).collect(),
-        ))
-    }
+/// Returns the ids of those groups that seem to have a problem.
+fn suspects(groups: impl IntoIterator<Item = Vec<StoredInterval>>) -> impl Iterator<Item = Bson> {
+    let mut suspects = groups.into_iter().filter(|group| !problems(group).is_empty());
+    std::iter::from_fn(move || suspects.next()?.into_iter().next().map(|interval| interval.id))
 }

@@ -1,12 +1,11 @@
 //! The repository, and what its actions share.
 
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::index::{Ensure, Managed};
+use mongo_patterns_core::index::{Checks, Ensure, Managed};
 use mongo_patterns_core::lanes::Lanes;
 use mongo_patterns_core::{FieldName, Repository, Result, Validator, document_id};
 use mongodb::bson::{Bson, RawDocumentBuf, doc};
 use mongodb::{ClientSession, Collection};
-use tokio::sync::OnceCell;
 
 use crate::settings::Settings;
 
@@ -26,7 +25,7 @@ pub(crate) struct Shared {
     pub(crate) collection: Collection<RawDocumentBuf>,
     pub(crate) settings: Settings,
     lanes: Lanes,
-    indexes: OnceCell<()>,
+    checks: Checks,
 }
 
 impl Shared {
@@ -45,12 +44,8 @@ impl Shared {
 
     /// Checks the deployment and the indexes: two round trips, once. Without the indexes, two documents could become valid.
     pub(crate) async fn check_write(&self) -> Result<()> {
-        let check = || async {
-            let (ensure, mut conn) = (self.ensure(), Conn::new());
-            ensure.check_deployment(&mut conn).await?;
-            ensure.check_indexes(&mut conn).await
-        };
-        self.indexes.get_or_try_init(check).await.copied()
+        self.checks.topology(&self.collection).await?.check_transactions()?;
+        self.checks.indexes(|| self.ensure()).await
     }
 
     /// Sends the commands of a write in the lane of its id, and in the session of the caller if there is one.
@@ -65,7 +60,7 @@ impl<D> IntervalRepository<D> {
             lanes: Lanes::new(&collection),
             collection,
             settings,
-            indexes: OnceCell::new(),
+            checks: Checks::default(),
         })
     }
 }

@@ -14,7 +14,7 @@ use mongo_patterns_core::{Error, Result};
 use mongodb::bson::{Bson, Document};
 
 use self::finding::{Problem, Repaired, Unrepaired};
-use self::scan::{Found, Scan, is_still_there};
+use self::scan::{Found, find_problems, is_still_there};
 use crate::query;
 use crate::query::{CopyUpdate, options};
 use crate::read::find_source;
@@ -33,7 +33,7 @@ pub(crate) fn repairs<'a>(
 ) -> ActionStream<'a, Repaired> {
     let findings = async move {
         shared.check_indexes().await?;
-        Ok::<_, Error>(scan(Scan::new(shared, reporter)))
+        Ok::<_, Error>(scan(move |results| find_problems(shared, reporter, results)))
     };
     let findings = once(findings).try_flatten();
     Box::pin(findings.try_filter_map(move |findings| repair(shared, findings, on_missing, dry_run)))

@@ -2,14 +2,12 @@
 
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::follow::with_majority;
-use mongo_patterns_core::index::{Ensure, Managed};
+use mongo_patterns_core::index::{Checks, Ensure, Managed};
 use mongo_patterns_core::lanes::Lanes;
 use mongo_patterns_core::send::IsRouter;
-use mongo_patterns_core::topology::Topology;
 use mongo_patterns_core::{Repository, Result, Validator, document_id};
 use mongodb::bson::{Bson, RawDocumentBuf, doc};
 use mongodb::{ClientSession, Collection};
-use tokio::sync::OnceCell;
 
 use crate::form::document::Encoded;
 use crate::query::validator;
@@ -35,7 +33,7 @@ pub(crate) struct Shared {
     pub(crate) sources: Collection<RawDocumentBuf>,
     pub(crate) settings: Settings,
     lanes: Lanes,
-    indexes: OnceCell<()>,
+    checks: Checks,
     pub(crate) is_router: IsRouter,
 }
 
@@ -79,7 +77,7 @@ impl Shared {
             sources: with_majority(&self.sources),
             settings: self.settings.clone(),
             lanes: self.lanes.clone(),
-            indexes: self.indexes.clone(),
+            checks: self.checks.clone(),
             is_router: self.is_router.clone(),
         }
     }
@@ -109,11 +107,7 @@ impl Shared {
     /// Checks that the indexes exist: one round trip for each referring collection, once. An update of a source must not
     /// find out later that it cannot update the copies.
     pub(crate) async fn check_indexes(&self) -> Result<()> {
-        let check = || async {
-            let checked = self.ensure().check_indexes(&mut Conn::new()).await;
-            Topology::explain(self.documents(), checked).await
-        };
-        self.indexes.get_or_try_init(check).await.copied()
+        self.checks.indexes(|| self.ensure()).await
     }
 }
 
@@ -136,7 +130,7 @@ impl<D, S> ReferenceRepository<D, S> {
             referring,
             sources,
             settings,
-            indexes: OnceCell::new(),
+            checks: Checks::default(),
             is_router: IsRouter::default(),
         })
     }

@@ -1,12 +1,13 @@
 use std::collections::BTreeSet;
 
+use futures::TryStreamExt;
 #[allow(unused_imports)] // the documentation links to them
 use mongo_patterns_core::ErrorKind::{FileStore, SettingsMismatch};
 use mongo_patterns_core::Result;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::progress::Reporter;
-use mongo_patterns_core::send::{self, Rows, next_rows};
-use mongo_patterns_core::verify::{Scan, Verify, scan};
+use mongo_patterns_core::send;
+use mongo_patterns_core::verify::{Results, Verify, scan};
 use mongodb::bson::{Document, RawDocument, doc};
 use mongodb::options::FindOptions;
 
@@ -41,67 +42,28 @@ impl<D> FileArchive<D> {
     /// [`SettingsMismatch`], [`FileStore`], and those of the driver, as the last item of the stream.
     pub fn verify(&self) -> Verify<'_, Problem> {
         let shared = self.shared();
-        Verify::new(shared.ensure(), |reporter| {
-            scan(Check {
-                shared,
-                reporter,
-                stage: Stage::Begin,
-            })
+        Verify::new(shared.ensure(), move |reporter| {
+            scan(move |results| find_problems(shared, reporter, results))
         })
     }
 }
 
-/// A stage of the verification.
-enum Stage {
-    Begin,
-    /// The files of records.
-    Recorded(Rows),
-    /// The files of the store.
-    Stored,
-    End,
-}
-
-struct Check<'a> {
-    shared: &'a Shared,
-    reporter: Reporter<'a>,
-    stage: Stage,
-}
-
-impl Scan for Check<'_> {
-    type Found = Finding;
-
-    async fn next(&mut self) -> Result<Option<Vec<Finding>>> {
-        let mut findings = Vec::new();
-        match &mut self.stage {
-            Stage::Begin => {
-                let (records, all) = (
-                    &self.shared.records,
-                    self.shared.records_in(&[PENDING, STORED, DELETED]),
-                );
-                if self.reporter.is_asked() {
-                    let files = Conn::new().count_documents(records, all.clone(), None).await?;
-                    self.reporter.begin(files);
-                }
-                let rows = send::find_rows(records, all, send::latest(FindOptions::default())).await?;
-                self.stage = Stage::Recorded(rows);
-            }
-            Stage::Recorded(rows) => match next_rows(rows, 1).await?.pop() {
-                Some(record) => {
-                    let problem = self.shared.check(&record).await?;
-                    findings.extend(problem.map(|problem| self.shared.finding(name_of(&record), problem)));
-                    self.reporter.advance(1);
-                }
-                None => self.stage = Stage::Stored,
-            },
-            Stage::Stored => {
-                let unknown = self.shared.unknown().await?.into_iter();
-                findings.extend(unknown.map(|name| self.shared.finding(name, Problem::Unknown)));
-                self.stage = Stage::End;
-            }
-            Stage::End => return Ok(None),
-        }
-        Ok(Some(findings))
+async fn find_problems(shared: &Shared, mut reporter: Reporter<'_>, mut results: Results<Finding>) -> Result<()> {
+    let (records, all) = (&shared.records, shared.records_in(&[PENDING, STORED, DELETED]));
+    if reporter.is_asked() {
+        reporter.begin(Conn::new().count_documents(records, all.clone(), None).await?);
     }
+    let mut rows = send::find_rows(records, all, send::latest(FindOptions::default())).await?;
+    while let Some(record) = rows.try_next().await? {
+        if let Some(problem) = shared.check(&record).await? {
+            results.add(shared.finding(name_of(&record), problem)).await;
+        }
+        reporter.advance(1);
+    }
+    for name in shared.unknown().await? {
+        results.add(shared.finding(name, Problem::Unknown)).await;
+    }
+    Ok(())
 }
 
 impl Shared {

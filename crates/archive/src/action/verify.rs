@@ -1,13 +1,11 @@
-use std::vec::IntoIter;
-
 #[allow(unused_imports)] // the documentation links to them
 use mongo_patterns_core::ErrorKind::SettingsMismatch;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::document_id::{by_ids, with_ids};
 use mongo_patterns_core::migration::both;
 use mongo_patterns_core::progress::Reporter;
-use mongo_patterns_core::send::{self, Rows, next_rows};
-use mongo_patterns_core::verify::{Scan, Verify, scan};
+use mongo_patterns_core::send::{self, next_rows};
+use mongo_patterns_core::verify::{Results, Verify, begin, scan};
 use mongo_patterns_core::{Error, Result};
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
@@ -51,102 +49,60 @@ impl<D> Archive<D> {
     /// [`SettingsMismatch`], and those of the driver, as the last item of the stream.
     pub fn verify(&self) -> Verify<'_, Problem> {
         let shared = self.shared();
-        let mut searches = vec![
-            Search::InBoth,
-            Search::NoDate(&shared.current),
-            Search::NoDate(&shared.archived),
-        ];
-        for related in &shared.related.collections {
-            searches.extend([false, true].map(|archived| Search::Elsewhere(related, archived)));
-        }
-        Verify::new(shared.ensure(), |reporter| {
-            scan(Check {
-                shared,
-                reporter,
-                searches: searches.into_iter(),
-                begun: None,
-            })
+        Verify::new(shared.ensure(), move |reporter| {
+            scan(move |results| find_problems(shared, reporter, results))
         })
     }
 }
 
-/// What the verification looks for.
-#[derive(Clone, Copy)]
-enum Search<'a> {
-    /// Archived documents that the collection has too.
-    InBoth,
-    /// Documents of a collection without a date.
-    NoDate(&'a Collection<RawDocumentBuf>),
-    /// Related documents, archived or not, whose document is in the other collection.
-    Elsewhere(&'a RelatedCollection, bool),
-}
-
-struct Check<'a> {
-    shared: &'a Shared,
-    reporter: Reporter<'a>,
-    searches: IntoIter<Search<'a>>,
-    begun: Option<(Search<'a>, Rows)>,
-}
-
-impl<'a> Search<'a> {
-    fn collection(self, shared: &'a Shared) -> &'a Collection<RawDocumentBuf> {
-        match self {
-            Self::InBoth => &shared.archived,
-            Self::NoDate(collection) => collection,
-            Self::Elsewhere(related, archived) => related.source_and_target(archived)[0],
+async fn find_problems(shared: &Shared, mut reporter: Reporter<'_>, mut results: Results<Finding>) -> Result<()> {
+    let (current, archived) = (&shared.current, &shared.archived);
+    let options = |field: &str| {
+        FindOptions::builder()
+            .projection(doc! { field: 1 })
+            .batch_size(BATCH)
+            .build()
+    };
+    begin(&mut reporter, [archived]).await?;
+    let mut in_order = options("_id");
+    in_order.sort = Some(doc! { "_id": 1 });
+    let mut rows = send::find_rows(archived, Document::new(), send::latest(in_order)).await?;
+    while let Some(batch) = next_rows(&mut rows, BATCH as usize).await? {
+        reporter.advance(batch.len() as u64);
+        let ids = in_both(shared, &ids_of(&batch)).await?;
+        results.add_all(findings(archived, ids, Problem::InBoth)).await;
+    }
+    for collection in [current, archived] {
+        let filter = query::without_date(shared.age_field());
+        let mut rows = send::find_rows(collection, filter, send::latest(options("_id"))).await?;
+        while let Some(batch) = next_rows(&mut rows, BATCH as usize).await? {
+            results
+                .add_all(findings(collection, ids_of(&batch), Problem::NoDate))
+                .await;
         }
     }
-
-    async fn begin(self, shared: &Shared, reporter: &mut Reporter<'_>) -> Result<Rows> {
-        let (mut filter, mut sort, mut field) = (Document::new(), None, "_id");
-        match self {
-            Self::InBoth => {
-                sort = Some(doc! { "_id": 1 });
-                if reporter.is_asked() {
-                    reporter.begin(send::estimated_count(&shared.archived).await?);
-                }
+    for related in &shared.related.collections {
+        for is_archived in [false, true] {
+            let collection = related.source_and_target(is_archived)[0];
+            let options = send::latest(options(related.field.as_str()));
+            let mut rows = send::find_rows(collection, Document::new(), options).await?;
+            while let Some(batch) = next_rows(&mut rows, BATCH as usize).await? {
+                let ids = elsewhere(shared, related, is_archived, &batch).await?;
+                results.add_all(findings(collection, ids, Problem::Elsewhere)).await;
             }
-            Self::NoDate(_) => filter = query::without_date(shared.age_field()),
-            Self::Elsewhere(related, _) => field = related.field.as_str(),
         }
-        let options = FindOptions::builder().projection(doc! { field: 1 }).batch_size(BATCH);
-        let options = send::latest(options.sort(sort).build());
-        Ok(send::find_rows(self.collection(shared), filter, options).await?)
     }
+    Ok(())
 }
 
-impl Scan for Check<'_> {
-    type Found = Finding;
-
-    async fn next(&mut self) -> Result<Option<Vec<Finding>>> {
-        let (search, rows) = match (&mut self.begun, self.searches.as_slice().first()) {
-            (Some(begun), _) => begun,
-            (None, None) => return Ok(None),
-            (None, Some(search)) => {
-                let rows = search.begin(self.shared, &mut self.reporter).await?;
-                self.begun.insert((*search, rows))
-            }
-        };
-        let (search, rows) = (*search, next_rows(rows, BATCH as usize).await?);
-        if rows.is_empty() {
-            (self.begun, _) = (None, self.searches.next());
-            return Ok(Some(Vec::new()));
-        }
-        let (ids, problem) = match search {
-            Search::InBoth => {
-                self.reporter.advance(rows.len() as u64);
-                (in_both(self.shared, &ids_of(&rows)).await?, Problem::InBoth)
-            }
-            Search::NoDate(_) => (ids_of(&rows), Problem::NoDate),
-            Search::Elsewhere(related, archived) => {
-                let ids = elsewhere(self.shared, related, archived, &rows).await?;
-                (ids, Problem::Elsewhere)
-            }
-        };
-        let namespace = search.collection(self.shared).namespace();
-        let findings = ids.into_iter().map(|id| Finding::new(namespace.clone(), id, problem));
-        Ok(Some(findings.collect()))
-    }
+fn findings(
+    collection: &Collection<RawDocumentBuf>,
+    ids: Vec<Bson>,
+    problem: Problem,
+) -> impl Iterator<Item = Finding> {
+    let namespace = collection.namespace();
+    ids.into_iter()
+        .map(move |id| Finding::new(namespace.clone(), id, problem))
 }
 
 /// Returns the related documents of these whose document is in the other collection.

@@ -77,8 +77,8 @@ impl<'a, K: Key> Verify<'a, K> {
     pub fn stream(self) -> ActionStream<'a, Finding> {
         let shared = self.shared;
         let findings = self.key.map(|key| {
-            let suspects = scan(Scan::<K>::new(shared, key, Reporter::new(self.on_progress)));
-            each(suspects, 1, move |suspect| {
+            let keys = Scan::<K>::new(shared, key, Reporter::new(self.on_progress));
+            each(scan(move |results| keys.run(results)), 1, move |suspect| {
                 Box::pin(async move { suspect.confirm::<K>(shared).await })
             })
         });

@@ -23,7 +23,7 @@ use crate::query::buckets::{Documents, buckets_of_any_key_field};
 use crate::repair::check::check;
 use crate::repair::finding::{Finding, Repaired, Unrepaired};
 use crate::repair::fix::{Fix, fix};
-use crate::repair::scan::{EachKeyOnce, Scan, Suspect, summaries_of};
+use crate::repair::scan::{Scan, Suspect, each_key_once, summaries_of};
 use crate::repository::Shared;
 
 /// Repairs the keys of a scan.
@@ -33,9 +33,11 @@ pub(crate) fn repairs<'a, K: Key>(
     dry_run: bool,
     concurrency: usize,
 ) -> ActionStream<'a, Repaired> {
-    each(scan(EachKeyOnce::new(keys)), concurrency, move |suspect| {
-        Box::pin(repair_key::<K>(shared, suspect, dry_run))
-    })
+    each(
+        scan(move |results| each_key_once(keys, results)),
+        concurrency,
+        move |suspect| Box::pin(repair_key::<K>(shared, suspect, dry_run)),
+    )
 }
 
 /// Repairs a key, or plans it. `None` when the findings are gone.

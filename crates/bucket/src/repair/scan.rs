@@ -13,7 +13,7 @@ use futures::TryStreamExt;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::progress::Reporter;
 use mongo_patterns_core::send::{self, Rows};
-use mongo_patterns_core::verify::{self, confirmed};
+use mongo_patterns_core::verify::{Results, begin, confirmed};
 use mongo_patterns_core::{EncodedKey, Key, Result};
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::AggregateOptions;
@@ -59,6 +59,14 @@ impl<'a, K: Key> Scan<'a, K> {
         }
     }
 
+    /// Returns all keys with findings.
+    pub(crate) async fn run(mut self, mut results: Results<Suspect>) -> Result<()> {
+        while let Some(suspect) = self.next_suspect().await? {
+            results.add(suspect).await;
+        }
+        Ok(())
+    }
+
     /// Returns the next key with findings.
     async fn next_suspect(&mut self) -> Result<Option<Suspect>> {
         while let Some(summaries) = self.next_group().await? {
@@ -102,9 +110,7 @@ impl<'a, K: Key> Scan<'a, K> {
                 let filter = match &self.key {
                     Some(key) => buckets_of_any_form(settings, key, &Documents::default()),
                     None => {
-                        if self.reporter.is_asked() {
-                            self.reporter.begin(send::estimated_count(collection).await?);
-                        }
+                        begin(&mut self.reporter, [collection]).await?;
                         Document::new()
                     }
                 };
@@ -127,23 +133,6 @@ impl<'a, K: Key> Scan<'a, K> {
     }
 }
 
-impl<K: Key> verify::Scan for Scan<'_, K> {
-    type Found = Suspect;
-
-    async fn next(&mut self) -> Result<Option<Vec<Suspect>>> {
-        Ok(self.next_suspect().await?.map(|suspect| vec![suspect]))
-    }
-}
-
-impl<K: Key> verify::Scan for EachKeyOnce<'_, K> {
-    type Found = Suspect;
-
-    /// Returns the next key with findings.
-    async fn next(&mut self) -> Result<Option<Vec<Suspect>>> {
-        Ok(self.next_suspect().await?.map(|suspect| vec![suspect]))
-    }
-}
-
 impl Suspect {
     /// Reads the buckets again, and returns the findings that are still there.
     pub(crate) async fn confirm<K: Key>(&self, shared: &Shared) -> Result<Vec<Finding>> {
@@ -156,48 +145,33 @@ impl Suspect {
     }
 }
 
-/// A scan that returns each key once.
+/// Returns each key with findings once.
 ///
 /// The buckets of a key are adjacent, except for those whose key field has no key of the type, which have their key in
 /// the `_id` only. They wait for the other buckets of their key, or for the end.
-pub(crate) struct EachKeyOnce<'a, K> {
-    scan: Scan<'a, K>,
-    /// The waiting buckets, by the text of their key.
-    strays: BTreeMap<String, Suspect>,
-    /// The keys that were returned.
-    returned: HashSet<String>,
-}
-
-impl<'a, K: Key> EachKeyOnce<'a, K> {
-    pub(crate) fn new(scan: Scan<'a, K>) -> Self {
-        Self {
-            scan,
-            strays: BTreeMap::new(),
-            returned: HashSet::new(),
+pub(crate) async fn each_key_once<K: Key>(mut scan: Scan<'_, K>, mut results: Results<Suspect>) -> Result<()> {
+    // The waiting buckets, by the text of their key.
+    let mut strays: BTreeMap<String, Suspect> = BTreeMap::new();
+    let mut returned = HashSet::new();
+    while let Some(mut suspect) = scan.next_suspect().await? {
+        let Some(key) = suspect.key.as_ref().map(|key| key.text().to_owned()) else {
+            results.add(suspect).await;
+            continue;
+        };
+        if let Some(stray) = strays.remove(&key) {
+            suspect.findings.extend(stray.findings);
+            suspect.documents.ids.extend(stray.documents.ids);
+            suspect.documents.keys.extend(stray.documents.keys);
+        }
+        if !suspect.is_stray {
+            returned.insert(key);
+            results.add(suspect).await;
+        } else if !returned.contains(&key) {
+            strays.insert(key, suspect);
         }
     }
-
-    async fn next_suspect(&mut self) -> Result<Option<Suspect>> {
-        while let Some(mut suspect) = self.scan.next_suspect().await? {
-            let Some(key) = suspect.key.as_ref().map(|key| key.text().to_owned()) else {
-                return Ok(Some(suspect));
-            };
-            if let Some(stray) = self.strays.remove(&key) {
-                suspect.findings.extend(stray.findings);
-                suspect.documents.ids.extend(stray.documents.ids);
-                suspect.documents.keys.extend(stray.documents.keys);
-            }
-            if suspect.is_stray {
-                if !self.returned.contains(&key) {
-                    self.strays.insert(key, suspect);
-                }
-            } else {
-                self.returned.insert(key);
-                return Ok(Some(suspect));
-            }
-        }
-        Ok(self.strays.pop_first().map(|(_, suspect)| suspect))
-    }
+    results.add_all(strays.into_values()).await;
+    Ok(())
 }
 
 /// Returns the values of the key fields, each once.

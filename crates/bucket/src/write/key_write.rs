@@ -15,7 +15,6 @@
 //! a race.
 
 use std::collections::HashSet;
-use std::sync::atomic::Ordering;
 
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::{CommandError, duplicate_key, lost_race};
@@ -58,12 +57,10 @@ impl KeyWrite<'_> {
     /// Checks, once for a repository, that the index of the item ids exists. The hint of a write names the other index.
     pub(crate) async fn check_item_index(&self) -> Result<()> {
         let shared = self.shared;
-        if shared.settings.item_id.is_none() || shared.has_item_index.load(Ordering::Relaxed) {
-            return Ok(());
+        match shared.settings.item_id {
+            None => Ok(()),
+            Some(_) => shared.checks.indexes(|| shared.ensure()).await,
         }
-        shared.ensure().check_indexes(&mut Conn::new()).await?;
-        shared.has_item_index.store(true, Ordering::Relaxed);
-        Ok(())
     }
 
     /// Returns those of the ids that stored items of the key have.

@@ -68,6 +68,9 @@ impl Drop for Rows {
 }
 
 /// Reads the next rows. None at the end.
-pub fn next_rows(rows: &mut Rows, most: usize) -> BoxFuture<'_, Result<Vec<RawDocumentBuf>>> {
-    Box::pin(rows.take(most).try_collect())
+pub fn next_rows(rows: &mut Rows, most: usize) -> BoxFuture<'_, Result<Option<Vec<RawDocumentBuf>>>> {
+    Box::pin(async move {
+        let batch: Vec<RawDocumentBuf> = rows.take(most).try_collect().await?;
+        Ok(Some(batch).filter(|batch| !batch.is_empty()))
+    })
 }

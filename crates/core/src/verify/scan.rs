@@ -7,51 +7,98 @@
 //! A writer of another process can be between two of its commands, and a scan does not read all documents at one moment.
 //! A finding of two reads with [a pause](pause) between them is the problem of a writer that died, or of another program.
 
+use std::future::poll_fn;
 use std::mem::discriminant;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, ready};
 use std::time::Duration;
 
 use futures::TryStreamExt;
-use futures::stream::{iter, try_unfold};
+use futures::stream::{self, iter, try_unfold};
+use mongodb::Collection;
+use mongodb::bson::RawDocumentBuf;
 
 use super::finding::Finding;
 use crate::action::{ActionFuture, ActionStream, Call};
 use crate::error::Result;
 use crate::index::Ensure;
+use crate::progress::Reporter;
+use crate::send;
 use crate::verify::rounds::in_rounds;
 
 /// The time that a writer normally needs between two of its commands, and after which a transaction that has committed is
 /// visible on all shards.
 const BETWEEN_COMMANDS: Duration = Duration::from_millis(50);
 
-/// A scan of stored documents.
+/// What a scan adds, for the stream that [`scan`] returns.
 #[doc(hidden)]
-pub trait Scan: Send {
-    /// What it finds.
-    type Found: Send;
+pub struct Results<T>(Arc<Mutex<Option<T>>>);
 
-    /// Returns what it found in the next part of the documents. `None` at the end.
-    fn next(&mut self) -> impl Future<Output = Result<Option<Vec<Self::Found>>>> + Send;
+crate::redacted_debug!(Results<T>);
+
+impl<T> Results<T> {
+    /// Returns an item to the caller. Continues when the caller polls for the next one.
+    pub async fn add(&mut self, item: T) {
+        *self.lock() = Some(item);
+        // Without a waker: the stream takes the item in the same poll.
+        poll_fn(|_| match self.lock().is_some() {
+            true => Poll::Pending,
+            false => Poll::Ready(()),
+        })
+        .await;
+    }
+
+    /// Returns items to the caller, one after another.
+    pub async fn add_all(&mut self, items: impl IntoIterator<Item = T>) {
+        for item in items {
+            self.add(item).await;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<T>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
-/// Returns what a scan finds.
+/// Returns the results of a scan, up to its first error. The scan runs only while the stream is polled, and sends nothing while
+/// the caller has a result.
 #[doc(hidden)]
-pub fn scan<'a, S>(scan: S) -> ActionStream<'a, S::Found>
+pub fn scan<'a, T, F>(work: impl FnOnce(Results<T>) -> F) -> ActionStream<'a, T>
 where
-    S: Scan + 'a,
-    S::Found: 'a,
+    T: Send + 'a,
+    F: Future<Output = Result<()>> + Send + 'a,
 {
-    let start = (scan, Vec::new().into_iter());
-    Box::pin(try_unfold(start, |(mut scan, mut found)| async move {
-        loop {
-            if let Some(next) = found.next() {
-                return Ok(Some((next, (scan, found))));
-            }
-            match scan.next().await? {
-                Some(part) => found = part.into_iter(),
-                None => return Ok(None),
-            }
+    let results = Results(Arc::default());
+    let next = Results(results.0.clone());
+    let mut running = Some(Box::pin(work(results)));
+    Box::pin(stream::poll_fn(move |context| {
+        let Some(work) = &mut running else {
+            return Poll::Ready(None);
+        };
+        let done = work.as_mut().poll(context);
+        if let Some(result) = next.lock().take() {
+            return Poll::Ready(Some(Ok(result)));
         }
+        let done = ready!(done);
+        running = None;
+        Poll::Ready(done.err().map(Err))
     }))
+}
+
+/// Begins the progress of a scan of collections. One round trip for each, with a callback.
+#[doc(hidden)]
+pub async fn begin<'c>(
+    reporter: &mut Reporter<'_>,
+    collections: impl IntoIterator<Item = &'c Collection<RawDocumentBuf>, IntoIter: Send> + Send,
+) -> Result<()> {
+    if reporter.is_asked() {
+        let mut documents = 0;
+        for collection in collections {
+            documents += send::estimated_count(collection).await?;
+        }
+        reporter.begin(documents);
+    }
+    Ok(())
 }
 
 /// Confirms or repairs what a scan found, up to `concurrency` at a time, in [rounds](in_rounds).

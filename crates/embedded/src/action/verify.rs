@@ -2,7 +2,7 @@
 use mongo_patterns_core::ErrorKind::SettingsMismatch;
 use mongo_patterns_core::verify::{Verify, scan};
 
-use crate::repair::Scan;
+use crate::repair::find_problems;
 use crate::repair::finding::Problem;
 use crate::repository::EmbeddedRepository;
 
@@ -35,6 +35,8 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// [`SettingsMismatch`], and those of the driver, as the last item of the stream.
     pub fn verify(&self) -> Verify<'_, Problem> {
         let shared = self.shared();
-        Verify::new(shared.ensure(), |reporter| scan(Scan::new(shared, reporter)))
+        Verify::new(shared.ensure(), move |reporter| {
+            scan(move |results| find_problems(shared, reporter, results))
+        })
     }
 }

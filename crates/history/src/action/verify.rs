@@ -3,7 +3,7 @@ use mongo_patterns_core::ErrorKind::{IndexMissing, SettingsMismatch};
 use mongo_patterns_core::verify::{Verify, scan};
 
 use crate::repair::finding::Problem;
-use crate::repair::scan::Scan;
+use crate::repair::scan::find_problems;
 use crate::repository::HistoryRepository;
 
 impl<D> HistoryRepository<D> {
@@ -40,6 +40,8 @@ impl<D> HistoryRepository<D> {
     /// [`SettingsMismatch`], [`IndexMissing`], and those of the driver, as the last item of the stream.
     pub fn verify(&self) -> Verify<'_, Problem> {
         let shared = self.shared();
-        Verify::new(shared.ensure(), |reporter| scan(Scan::new(shared, reporter)))
+        Verify::new(shared.ensure(), move |reporter| {
+            scan(move |results| find_problems(shared, reporter, results))
+        })
     }
 }

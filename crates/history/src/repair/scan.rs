@@ -7,12 +7,12 @@
 //! Two cursors do not read all documents at one moment, and writers and prunes are concurrent. So a scan only collects
 //! suspects, and [`examine`](super::examine) reads each of them in an order that writers cannot disturb.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::index::{Duplicates, FindDuplicates};
+use mongo_patterns_core::index::Duplicates;
 use mongo_patterns_core::progress::Reporter;
-use mongo_patterns_core::send::Rows;
+use mongo_patterns_core::verify::{Results, begin};
 use mongo_patterns_core::{Result, document_id, send};
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, RawDocumentBuf};
@@ -27,25 +27,12 @@ use crate::repository::Shared;
 const BATCH: usize = 100;
 
 /// A scan of both collections.
-pub(crate) struct Scan<'a> {
+struct Scan<'a> {
     shared: &'a Shared,
     reporter: Reporter<'a>,
-    phase: Phase,
-    /// The documents to examine.
-    suspects: VecDeque<Bson>,
+    results: Results<Finding>,
     /// The documents that were examined, by the texts of their ids.
     examined: HashSet<String>,
-}
-
-enum Phase {
-    Start,
-    /// Without the indexes: the documents that prevent them.
-    Duplicates(FindDuplicates),
-    /// The current documents, each of which must equal its copy.
-    Current(Rows),
-    /// The revisions, with the last one that was read.
-    Revisions(Rows, Option<Last>),
-    End,
 }
 
 /// The last revision that a scan has read.
@@ -55,58 +42,57 @@ struct Last {
     is_suspect: bool,
 }
 
-impl<'a> Scan<'a> {
-    pub(crate) fn new(shared: &'a Shared, reporter: Reporter<'a>) -> Self {
-        Self {
-            shared,
-            reporter,
-            phase: Phase::Start,
-            suspects: VecDeque::new(),
-            examined: HashSet::new(),
+/// Reads both collections, and examines the documents that seem to have a problem.
+pub(crate) async fn find_problems<'a>(
+    shared: &'a Shared,
+    mut reporter: Reporter<'a>,
+    mut results: Results<Finding>,
+) -> Result<()> {
+    let (current, revisions, settings) = (&shared.current, &shared.revisions, &shared.settings);
+    if let Some(mut duplicates) = shared.find_duplicates().await? {
+        loop {
+            let duplicates_of_id = duplicates.next_found().await?;
+            results.add(duplicate(shared, duplicates_of_id)).await;
         }
     }
-
-    /// Returns the problems of a suspect.
-    async fn examine(&mut self, id: Bson) -> Result<Vec<Finding>> {
-        if !self.examined.insert(document_id::text(&id)) {
-            return Ok(Vec::new());
-        }
-        let problems = examine(self.shared, &id).await?.into_iter();
-        let namespace = self.shared.current.namespace();
-        Ok(problems
-            .map(|problem| Finding::new(namespace.clone(), id.clone(), problem))
-            .collect())
+    begin(&mut reporter, [current, revisions]).await?;
+    let mut scan = Scan {
+        shared,
+        reporter,
+        results,
+        examined: HashSet::new(),
+    };
+    let options = options::scan(&settings.current_index);
+    let mut rows = send::aggregate_rows(current, scan::current(settings), options).await?;
+    while let Some(batch) = send::next_rows(&mut rows, BATCH).await? {
+        scan.compare_current(&batch).await?;
     }
+    let options = options::scan(&settings.revision_index);
+    let mut rows = send::aggregate_rows(revisions, scan::chain(settings, None), options).await?;
+    let mut last = None;
+    while let Some(batch) = send::next_rows(&mut rows, BATCH).await? {
+        scan.compare_revisions(&batch, &mut last).await?;
+    }
+    scan.compare_newest(last.into_iter().collect()).await
+}
 
-    async fn start(&mut self) -> Result<()> {
-        let (current, revisions, settings) = (&self.shared.current, &self.shared.revisions, &self.shared.settings);
-        if let Some(duplicates) = self.shared.find_duplicates().await? {
-            self.phase = Phase::Duplicates(duplicates);
-            return Ok(());
+impl Scan<'_> {
+    /// Examines suspects, each once.
+    async fn examine(&mut self, suspects: Vec<Bson>) -> Result<()> {
+        for id in suspects {
+            if self.examined.insert(document_id::text(&id)) {
+                let problems = examine(self.shared, &id).await?.into_iter();
+                let namespace = self.shared.current.namespace();
+                let findings = problems.map(|problem| Finding::new(namespace.clone(), id.clone(), problem));
+                self.results.add_all(findings).await;
+            }
         }
-        if self.reporter.is_asked() {
-            let documents = send::estimated_count(current).await?;
-            let copies = send::estimated_count(revisions).await?;
-            self.reporter.begin(documents + copies);
-        }
-        let options = options::scan(&settings.current_index);
-        self.phase = Phase::Current(send::aggregate_rows(current, scan::current(settings), options).await?);
         Ok(())
     }
 
     /// Compares a batch of current documents with their copies.
-    async fn read_current(&mut self) -> Result<()> {
-        let Phase::Current(rows) = &mut self.phase else {
-            return Ok(());
-        };
+    async fn compare_current(&mut self, batch: &[RawDocumentBuf]) -> Result<()> {
         let settings = &self.shared.settings;
-        let batch = send::next_rows(rows, BATCH).await?;
-        if batch.is_empty() {
-            let options = options::scan(&settings.revision_index);
-            let rows = send::aggregate_rows(&self.shared.revisions, scan::chain(settings, None), options).await?;
-            self.phase = Phase::Revisions(rows, None);
-            return Ok(());
-        }
         let documents = batch
             .iter()
             .map(|row| (id_in(settings, row), Head::read(settings, row), row));
@@ -116,6 +102,7 @@ impl<'a> Scan<'a> {
             Some(_) => find(&self.shared.revisions, scan::copies(settings, heads)).await?,
             None => Vec::new(),
         };
+        let mut suspects = Vec::new();
         for (id, head, row) in &documents {
             let own = |copy: &&RawDocumentBuf| {
                 let copied = Head::read(settings, copy).map(|copied| copied.revision);
@@ -126,22 +113,18 @@ impl<'a> Scan<'a> {
                 _ => false,
             };
             if !is_correct {
-                self.suspects.push_back(id.clone());
+                suspects.push(id.clone());
             }
         }
         self.reporter.advance(batch.len() as u64);
-        Ok(())
+        self.examine(suspects).await
     }
 
     /// Compares a batch of revisions with each other, and the newest ones with their current documents.
-    async fn read_revisions(&mut self) -> Result<()> {
-        let Phase::Revisions(rows, last) = &mut self.phase else {
-            return Ok(());
-        };
+    async fn compare_revisions(&mut self, batch: &[RawDocumentBuf], last: &mut Option<Last>) -> Result<()> {
         let settings = &self.shared.settings;
-        let batch = send::next_rows(rows, BATCH).await?;
         let mut newest = Vec::new();
-        for row in &batch {
+        for row in batch {
             let (id, head) = (id_of_revision(settings, row), Head::read(settings, row));
             match last.as_mut().filter(|last| last.id == id) {
                 Some(last) => {
@@ -157,10 +140,14 @@ impl<'a> Scan<'a> {
                 }
             }
         }
-        if batch.is_empty() {
-            newest.extend(last.take());
-            self.phase = Phase::End;
-        }
+        self.reporter.advance(batch.len() as u64);
+        self.compare_newest(newest).await
+    }
+
+    /// Compares the newest revisions with their current documents.
+    async fn compare_newest(&mut self, newest: Vec<Last>) -> Result<()> {
+        let settings = &self.shared.settings;
+        let mut suspects = Vec::new();
         let current = match newest.is_empty() {
             true => Vec::new(),
             false => {
@@ -179,32 +166,10 @@ impl<'a> Scan<'a> {
                 _ => false,
             };
             if last.is_suspect || !is_correct {
-                self.suspects.push_back(last.id);
+                suspects.push(last.id);
             }
         }
-        self.reporter.advance(batch.len() as u64);
-        Ok(())
-    }
-}
-
-impl mongo_patterns_core::verify::Scan for Scan<'_> {
-    type Found = Finding;
-
-    async fn next(&mut self) -> Result<Option<Vec<Finding>>> {
-        if let Some(id) = self.suspects.pop_front() {
-            return self.examine(id).await.map(Some);
-        }
-        match &mut self.phase {
-            Phase::Start => self.start().await?,
-            Phase::Duplicates(duplicates) => {
-                let duplicates_of_id = duplicates.next_found().await?;
-                return Ok(Some(vec![duplicate(self.shared, duplicates_of_id)]));
-            }
-            Phase::Current(_) => self.read_current().await?,
-            Phase::Revisions(..) => self.read_revisions().await?,
-            Phase::End => return Ok(None),
-        }
-        Ok(Some(Vec::new()))
+        self.examine(suspects).await
     }
 }
 

@@ -35,9 +35,9 @@ pub(crate) async fn update_many(shared: &Shared, request: &Request) -> Result<Up
     loop {
         let batch = send::next_rows(&mut rows, CONCURRENCY).await;
         let batch = batch.map_err(|error| Error::from(error).with_stored(done.updated))?;
-        if batch.is_empty() {
+        let Some(batch) = batch else {
             return Ok(done);
-        }
+        };
         let ids = batch.iter().map(|row| id_in(&shared.settings, row));
         // The server can read a document twice that moves in the index of the filter, before it sorts.
         let new = ids.filter(|id| last.replace(id.clone()).as_ref() != Some(id));

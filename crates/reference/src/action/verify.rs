@@ -4,7 +4,7 @@ use mongo_patterns_core::ErrorKind::{Corrupt, IndexMissing, SettingsMismatch};
 use mongo_patterns_core::verify::{Verify, scan};
 
 use crate::repair::finding::Problem;
-use crate::repair::scan::Scan;
+use crate::repair::scan::find_problems;
 use crate::repository::ReferenceRepository;
 
 impl<D, S> ReferenceRepository<D, S> {
@@ -41,8 +41,8 @@ impl<D, S> ReferenceRepository<D, S> {
     /// those of the driver, as the last item of the stream.
     pub fn verify(&self) -> Verify<'_, Problem> {
         let shared = self.shared();
-        Verify::new(shared.ensure(), |reporter| {
-            let findings = scan(Scan::new(shared, reporter));
+        Verify::new(shared.ensure(), move |reporter| {
+            let findings = scan(move |results| find_problems(shared, reporter, results));
             Box::pin(findings.map_ok(|findings| findings.finding))
         })
     }

@@ -142,11 +142,7 @@ async fn differs(shared: &Shared, field: &ReferenceField, source: &Source) -> Re
     let mut rows = send::find_rows(shared.collection_of(field), as_new, options).await?;
     let id = canonical(&source.id);
     let is_own = |copy: &&Document| !field.is_array || copy.get("_id").is_some_and(|own| canonical(own) == id);
-    loop {
-        let batch = send::next_rows(&mut rows, options::BATCH).await?;
-        if batch.is_empty() {
-            return Ok(false);
-        }
+    while let Some(batch) = send::next_rows(&mut rows, options::BATCH).await? {
         for document in &batch {
             let document = Document::try_from(document).map_err(CommandError::from)?;
             let (copies, _) = stored_copies(field, &document);
@@ -156,4 +152,5 @@ async fn differs(shared: &Shared, field: &ReferenceField, source: &Source) -> Re
             }
         }
     }
+    Ok(false)
 }

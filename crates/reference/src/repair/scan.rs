@@ -16,10 +16,9 @@ use std::collections::HashMap;
 
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::CommandError;
-use mongo_patterns_core::index::FindDuplicates;
 use mongo_patterns_core::progress::Reporter;
-use mongo_patterns_core::verify::pause;
-use mongo_patterns_core::{Result, send, verify};
+use mongo_patterns_core::verify::{Results, begin, pause};
+use mongo_patterns_core::{Result, send};
 use mongodb::bson::{Bson, Document, RawDocumentBuf};
 
 use super::finding::{Finding, Problem};
@@ -43,104 +42,46 @@ pub(crate) struct Found<'a> {
     pub(crate) version: Option<Bson>,
 }
 
-/// A scan of all referring collections.
-pub(crate) struct Scan<'a> {
+/// Reads all referring collections.
+pub(crate) async fn find_problems<'a>(
     shared: &'a Shared,
-    reporter: Reporter<'a>,
-    /// The position of the next collection.
-    next: usize,
-    /// The documents of the collection before.
-    documents: Option<send::Rows>,
-    /// The search for sources with the same key, whose unique index does not exist.
-    duplicates: Option<FindDuplicates>,
-}
-
-impl<'a> Scan<'a> {
-    pub(crate) fn new(shared: &'a Shared, reporter: Reporter<'a>) -> Self {
-        Self {
-            shared,
-            reporter,
-            next: 0,
-            documents: None,
-            duplicates: None,
-        }
-    }
-
-    /// Looks for sources with the same key.
-    async fn find_duplicates(&mut self) -> Result<()> {
-        let checked = self.shared.check_indexes().await;
-        self.duplicates = self.shared.ensure().find_duplicates(checked).await?;
-        Ok(())
-    }
-
-    /// Begins to read the next collection.
-    async fn start(&mut self) -> Result<()> {
-        if self.next == 0 && self.reporter.is_asked() {
-            self.reporter.begin(documents(self.shared).await?);
-        }
-        let fields = || self.shared.settings.of_collection(self.next);
-        let options = options::scan(scan::references(fields()));
-        let referring = &self.shared.referring[self.next];
-        self.documents = Some(send::find_rows(referring, scan::with_any(fields()), options).await?);
-        self.next += 1;
-        Ok(())
-    }
-
-    /// Compares a batch of the collection before.
-    async fn compare(&mut self, batch: &[RawDocumentBuf]) -> Result<Vec<Found<'a>>> {
-        let collection = self.next - 1;
-        let first = examine(self.shared, collection, batch, Invalid::Fail).await?;
-        let confirmed = match first.is_empty() {
-            true => first,
-            false => confirm(self.shared, collection, &first, Invalid::Fail).await?.collect(),
-        };
-        self.reporter.advance(batch.len() as u64);
-        Ok(confirmed)
-    }
-}
-
-impl<'a> verify::Scan for Scan<'a> {
-    type Found = Found<'a>;
-
-    async fn next(&mut self) -> Result<Option<Vec<Found<'a>>>> {
-        let settings = &self.shared.settings;
-        if self.next == 0 && settings.key.is_some() && self.duplicates.is_none() {
-            self.find_duplicates().await?;
-        }
-        if let Some(duplicates) = &mut self.duplicates {
+    mut reporter: Reporter<'_>,
+    mut results: Results<Found<'a>>,
+) -> Result<()> {
+    let settings = &shared.settings;
+    if settings.key.is_some()
+        && let Some(mut duplicates) = shared.ensure().find_duplicates(shared.check_indexes().await).await?
+    {
+        loop {
             let duplicates = duplicates.next_found().await?;
             let problem = Problem::DuplicateSourceKey {
                 sources: duplicates.documents,
             };
-            return Ok(Some(vec![Found {
-                finding: Finding::of_duplicates(self.shared.sources.namespace(), duplicates, problem),
+            let finding = Found {
+                finding: Finding::of_duplicates(shared.sources.namespace(), duplicates, problem),
                 field: &settings.references[0],
                 is_deleted: false,
                 version: None,
-            }]));
+            };
+            results.add(finding).await;
         }
-        if let Some(documents) = &mut self.documents {
-            let batch = send::next_rows(documents, options::BATCH).await?;
-            if !batch.is_empty() {
-                return self.compare(&batch).await.map(Some);
-            }
-            self.documents = None;
-        }
-        if self.next == self.shared.referring.len() {
-            return Ok(None);
-        }
-        self.start().await?;
-        Ok(Some(Vec::new()))
     }
-}
-
-/// Returns about how many referring documents there are.
-pub(crate) async fn documents(shared: &Shared) -> Result<u64> {
-    let mut documents = 0;
-    for collection in &shared.referring {
-        documents += send::estimated_count(collection).await?;
+    begin(&mut reporter, &shared.referring).await?;
+    for (collection, referring) in shared.referring.iter().enumerate() {
+        let fields = || settings.of_collection(collection);
+        let options = options::scan(scan::references(fields()));
+        let mut rows = send::find_rows(referring, scan::with_any(fields()), options).await?;
+        while let Some(batch) = send::next_rows(&mut rows, options::BATCH).await? {
+            let first = examine(shared, collection, &batch, Invalid::Fail).await?;
+            let confirmed = match first.is_empty() {
+                true => first,
+                false => confirm(shared, collection, &first, Invalid::Fail).await?.collect(),
+            };
+            reporter.advance(batch.len() as u64);
+            results.add_all(confirmed).await;
+        }
     }
-    Ok(documents)
+    Ok(())
 }
 
 /// Reads the documents of problems again after a pause, and returns the problems that are still there.

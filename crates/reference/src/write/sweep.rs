@@ -94,11 +94,7 @@ pub(crate) async fn sweep_all(shared: &Shared) -> Result<()> {
             options::scan_index(&field.index),
         );
         let mut rows = send::aggregate_rows(shared.collection_of(field), versions, options).await?;
-        loop {
-            let batch = send::next_rows(&mut rows, options::BATCH).await?;
-            if batch.is_empty() {
-                break;
-            }
+        while let Some(batch) = send::next_rows(&mut rows, options::BATCH).await? {
             // The fields can have other values than references.
             let copies = batch
                 .iter()

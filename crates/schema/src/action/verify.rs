@@ -2,11 +2,10 @@ use futures::TryStreamExt;
 #[allow(unused_imports)] // the links of the documentation use them
 use mongo_patterns_core::ErrorKind::*;
 use mongo_patterns_core::progress::Reporter;
-use mongo_patterns_core::send::Rows;
 use mongo_patterns_core::stored::id_of;
-use mongo_patterns_core::verify::{Verify, scan};
+use mongo_patterns_core::verify::{Results, Verify, begin, scan};
 use mongo_patterns_core::versions::{Unknown, convert, encode, unknown, version_of};
-use mongo_patterns_core::{Result, send, verify};
+use mongo_patterns_core::{Result, send};
 use mongodb::bson;
 use mongodb::bson::{RawDocument, doc};
 use mongodb::options::FindOptions;
@@ -15,6 +14,7 @@ use serde::de::DeserializeOwned;
 
 use crate::finding::{Finding, Problem};
 use crate::repository::{SchemaRepository, Shared};
+use crate::settings::Settings;
 use crate::steps::Work;
 
 /// The documents in a batch of the server.
@@ -53,13 +53,8 @@ impl<D: Serialize + DeserializeOwned> SchemaRepository<D> {
     /// [`SettingsMismatch`], and those of the driver, as the last item of the stream.
     pub fn verify(&self) -> Verify<'_, Problem> {
         let shared = self.shared();
-        Verify::new(shared.ensure(), |reporter| {
-            scan(Scan {
-                shared,
-                check: unknown_fields::<D>,
-                reporter,
-                rows: None,
-            })
+        Verify::new(shared.ensure(), move |reporter| {
+            scan(move |results| find_problems(shared, unknown_fields::<D>, reporter, results))
         })
     }
 }
@@ -72,74 +67,53 @@ fn unknown_fields<D: Serialize + DeserializeOwned>(document: &RawDocument) -> Op
     Some(others.map(Unknown::path).collect())
 }
 
-struct Scan<'a> {
-    shared: &'a Shared,
+async fn find_problems(
+    shared: &Shared,
     check: Check,
-    reporter: Reporter<'a>,
-    rows: Option<Rows>,
-}
-
-impl Scan<'_> {
-    async fn open(&mut self) -> Result<Rows> {
-        let collection = &self.shared.collection;
-        if self.reporter.is_asked() {
-            self.reporter.begin(send::estimated_count(collection).await?);
-        }
-        let options = FindOptions::builder().batch_size(BATCH).build();
-        Ok(send::find_rows(collection, doc! {}, send::latest(options)).await?)
-    }
-
-    fn problem_of(&self, document: &RawDocument) -> Option<(Problem, Vec<String>)> {
-        let (settings, steps) = (&self.shared.settings, &self.shared.settings.steps);
-        let none = |problem| Some((problem, Vec::new()));
-        let Some(mut version) = version_of(&settings.version, document) else {
-            return none(Problem::InvalidVersion);
-        };
-        if version > steps.newest() {
-            return none(Problem::NewerVersion { version });
-        }
-        if version < steps.oldest() {
-            return none(Problem::NoStep { version });
-        }
-        let mut document = document.to_owned();
-        while let Some(work) = steps.from(version) {
-            let Work::Typed(step) = work else { return None };
-            match convert(&settings.version, step, version, &document) {
-                Ok(converted) => document = converted,
-                Err(_) => return none(Problem::NotConverted { version }),
-            }
-            version += 1;
-        }
-        match (self.check)(&document) {
-            None => none(Problem::NotDecoded),
-            Some(mut fields) => {
-                fields.retain(|name| name != "_id" && name != settings.version.as_str());
-                (!fields.is_empty()).then_some((Problem::UnknownFields, fields))
-            }
-        }
-    }
-}
-
-impl verify::Scan for Scan<'_> {
-    type Found = Finding;
-
-    async fn next(&mut self) -> Result<Option<Vec<Finding>>> {
-        let rows = match &mut self.rows {
-            Some(rows) => rows,
-            None => {
-                let rows = self.open().await?;
-                self.rows.insert(rows)
-            }
-        };
-        let Some(document) = rows.try_next().await? else {
-            return Ok(None);
-        };
-        self.reporter.advance(1);
-        let found = self.problem_of(&document).map(|(problem, fields)| {
-            let mut finding = Finding::new(self.shared.collection.namespace(), id_of(&document), problem);
+    mut reporter: Reporter<'_>,
+    mut results: Results<Finding>,
+) -> Result<()> {
+    let collection = &shared.collection;
+    begin(&mut reporter, [collection]).await?;
+    let options = FindOptions::builder().batch_size(BATCH).build();
+    let mut rows = send::find_rows(collection, doc! {}, send::latest(options)).await?;
+    while let Some(document) = rows.try_next().await? {
+        reporter.advance(1);
+        if let Some((problem, fields)) = problem_of(&shared.settings, check, &document) {
+            let mut finding = Finding::new(collection.namespace(), id_of(&document), problem);
             finding.fields = fields;
-            finding
-        });
-        Ok(Some(Vec::from_iter(found)))
+            results.add(finding).await;
+        }
+    }
+    Ok(())
+}
+
+fn problem_of(settings: &Settings, check: Check, document: &RawDocument) -> Option<(Problem, Vec<String>)> {
+    let steps = &settings.steps;
+    let none = |problem| Some((problem, Vec::new()));
+    let Some(mut version) = version_of(&settings.version, document) else {
+        return none(Problem::InvalidVersion);
+    };
+    if version > steps.newest() {
+        return none(Problem::NewerVersion { version });
+    }
+    if version < steps.oldest() {
+        return none(Problem::NoStep { version });
+    }
+    let mut document = document.to_owned();
+    while let Some(work) = steps.from(version) {
+        let Work::Typed(step) = work else { return None };
+        match convert(&settings.version, step, version, &document) {
+            Ok(converted) => document = converted,
+            Err(_) => return none(Problem::NotConverted { version }),
+        }
+        version += 1;
+    }
+    match check(&document) {
+        None => none(Problem::NotDecoded),
+        Some(mut fields) => {
+            fields.retain(|name| name != "_id" && name != settings.version.as_str());
+            (!fields.is_empty()).then_some((Problem::UnknownFields, fields))
+        }
     }
 }

@@ -7,7 +7,7 @@ use mongo_patterns_core::{DocumentId, ErrorKind::*, IntoId, Repository, Result, 
 
 use crate::repair::finding::{Problem, Unrepaired};
 use crate::repair::rebuild;
-use crate::repair::scan::{Scan, repairs};
+use crate::repair::scan::{find_problems, repairs};
 use crate::repository::{Shared, SubsetRepository};
 use crate::results::{Rebuilt, RebuiltAll};
 use crate::write;
@@ -44,7 +44,9 @@ impl<P, C> SubsetRepository<P, C> {
     /// [`SettingsMismatch`], [`IndexMissing`], and those of the driver, as the last item of the stream.
     pub fn verify(&self) -> Verify<'_, Problem> {
         let shared = self.shared();
-        Verify::new(shared.ensure(), |reporter| scan(Scan::new(shared, reporter)))
+        Verify::new(shared.ensure(), move |reporter| {
+            scan(move |results| find_problems(shared, reporter, results))
+        })
     }
 
     /// Repairs the findings of [`verify`](Self::verify), one by one: it rebuilds stale subsets.

@@ -4,12 +4,12 @@
 use futures::TryStreamExt;
 use mongo_patterns_core::action::ActionStream;
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::index::FindDuplicates;
 use mongo_patterns_core::key::stored_integer;
 use mongo_patterns_core::progress::Reporter;
 use mongo_patterns_core::send::Rows;
 use mongo_patterns_core::stored::{id_of, value};
-use mongo_patterns_core::{ErrorKind, Result, send, verify};
+use mongo_patterns_core::verify::{Results, begin, scan};
+use mongo_patterns_core::{ErrorKind, Result, send};
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf};
 
@@ -27,78 +27,39 @@ const EMPTY: usize = 5;
 /// The batch size of a scan with a progress callback.
 const BATCH: u32 = 1000;
 
-/// A scan of all parents, then of all children.
-pub(crate) struct Scan<'a> {
-    shared: &'a Shared,
-    reporter: Reporter<'a>,
-    is_at_children: bool,
-    rows: Option<Rows>,
-    /// The search for children with the same id, if an index does not exist.
-    duplicates: Option<FindDuplicates>,
-}
-
-impl<'a> Scan<'a> {
-    pub(crate) fn new(shared: &'a Shared, reporter: Reporter<'a>) -> Self {
-        Self {
-            shared,
-            reporter,
-            is_at_children: false,
-            rows: None,
-            duplicates: None,
-        }
-    }
-
-    async fn open(&mut self) -> Result<Rows> {
-        let (parents, children, settings) = (&self.shared.parents, &self.shared.children, &self.shared.settings);
-        if self.is_at_children {
-            return aggregate(children, whole::orphans(settings, parents.name(), None), None).await;
-        }
-        if self.reporter.is_asked() {
-            self.reporter.begin(send::estimated_count(parents).await?);
-            let stale = whole::stale_with_progress(settings, children.name());
-            return aggregate(parents, stale, Some(BATCH)).await;
-        }
-        aggregate(parents, whole::stale(settings, children.name(), None), None).await
-    }
-}
-
-impl verify::Scan for Scan<'_> {
-    type Found = Finding;
-
-    /// Returns the finding of the next row, which a second read has confirmed.
-    async fn next(&mut self) -> Result<Option<Vec<Finding>>> {
-        if self.rows.is_none() && !self.is_at_children && self.duplicates.is_none() {
-            self.duplicates = self.shared.find_duplicates().await?;
-        }
-        if let Some(duplicates) = &mut self.duplicates {
-            let found = duplicates.next_found().await?;
+/// Reads all parents, then all children. A finding is returned after a second read has confirmed it.
+pub(crate) async fn find_problems(
+    shared: &Shared,
+    mut reporter: Reporter<'_>,
+    mut results: Results<Finding>,
+) -> Result<()> {
+    let (parents, children, settings) = (&shared.parents, &shared.children, &shared.settings);
+    if let Some(mut duplicates) = shared.find_duplicates().await? {
+        loop {
+            let duplicate = duplicates.next_found().await?;
             let problem = Problem::DuplicateChildId {
-                children: found.documents,
+                children: duplicate.documents,
             };
-            let namespace = self.shared.parents.namespace();
-            return Ok(Some(vec![Finding::of_duplicates(namespace, found, problem)]));
+            results
+                .add(Finding::of_duplicates(parents.namespace(), duplicate, problem))
+                .await;
         }
-        if self.rows.is_none() {
-            self.rows = Some(self.open().await?);
-        }
-        let row = match &mut self.rows {
-            Some(rows) => rows.try_next().await?,
-            None => None,
-        };
-        let found = match row {
-            Some(row) if self.is_at_children => orphans(self.shared, &row).await?,
-            Some(row) => {
-                self.reporter.advance(1);
-                stale(self.shared, &row).await?
-            }
-            None if self.is_at_children => return Ok(None),
-            None => {
-                (self.is_at_children, self.rows) = (true, None);
-                None
-            }
-        };
-        Ok(Some(found.into_iter().collect()))
     }
+    begin(&mut reporter, [parents]).await?;
+    let (stages, batch_size) = match reporter.is_asked() {
+        true => (whole::stale_with_progress(settings, children.name()), Some(BATCH)),
+        false => (whole::stale(settings, children.name(), None), None),
+    };
+    let mut rows = aggregate(parents, stages, batch_size).await?;
+    while let Some(row) = rows.try_next().await? {
+        reporter.advance(1);
+        results.add_all(stale(shared, &row).await?).await;
+    }
+    let mut rows = aggregate(children, whole::orphans(settings, parents.name(), None), None).await?;
+    while let Some(row) = rows.try_next().await? {
+        results.add_all(orphans(shared, &row).await?).await;
+    }
+    Ok(())
 }
 
 /// Reads the parent of a row of [`whole::stale`] again until two reads in sequence find it stale with the same version.
@@ -166,7 +127,7 @@ fn version_of(row: &RawDocument) -> Bson {
 
 /// Repairs what a scan finds.
 pub(crate) fn repairs<'a>(shared: &'a Shared, reporter: Reporter<'a>, dry_run: bool) -> ActionStream<'a, Repaired> {
-    let found = verify::scan(Scan::new(shared, reporter));
+    let found = scan(move |results| find_problems(shared, reporter, results));
     Box::pin(found.try_filter_map(move |finding| repair(shared, finding, dry_run)))
 }
 
