@@ -62,7 +62,7 @@ use mongodb::options::{CollectionOptions, ReadConcern, WriteConcern};
 pub use self::entry::{Entry, Stored};
 #[doc(hidden)]
 pub use self::plausible::{OwnField, OwnFields, check_fields, implausible};
-pub use self::record::{Last, Position, Record};
+pub use self::record::{Position, Record};
 pub use self::records::{MigrationRecord, forget_migration, migrations};
 #[doc(hidden)]
 pub use self::records::{check_no_migration_runs, migration_comment};

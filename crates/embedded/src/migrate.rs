@@ -11,19 +11,17 @@ use mongo_patterns_core::catalog::Entry;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::{CommandError, Remedy};
 use mongo_patterns_core::index::serves;
-use mongo_patterns_core::migration::{MigrateOptions, Step, number, refuse};
-use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::migration::{
+    LOOKUP_TOO_LARGE, MigrateOptions, MigrationProgress, Step, explained, number, refuse, selecting,
+};
 use mongo_patterns_core::send::Rows;
-use mongo_patterns_core::{Error, ErrorKind, FieldName, InvalidDocuments, Result, error, send};
+use mongo_patterns_core::{Error, ErrorKind, FieldName, InvalidDocuments, Result, send};
 use mongodb::Collection;
 use mongodb::bson::{Document, RawDocumentBuf, doc};
 use mongodb::options::{AggregateOptions, Collation};
 
 use crate::query::from_references::FromReferences;
 use crate::results::Migrated;
-
-/// The result of a `$lookup` exceeds the limit of a document.
-const LOOKUP_TOO_LARGE: i32 = 4568;
 
 /// The migration of all referring documents into their parents.
 pub(crate) struct Migration<'a> {
@@ -32,16 +30,17 @@ pub(crate) struct Migration<'a> {
     pub(crate) parents: &'a Collection<RawDocumentBuf>,
     pub(crate) source: &'a Collection<RawDocumentBuf>,
     pub(crate) options: &'a MigrateOptions,
-    /// How many parents get their children by one command.
-    pub(crate) chunk: u64,
 }
 
 impl Migration<'_> {
-    pub(crate) async fn migrate_all(&self, conn: &mut Conn<'_>, mut reporter: Reporter<'_>) -> Result<Migrated> {
+    pub(crate) async fn migrate_all(
+        &self,
+        conn: &mut Conn<'_>,
+        mut progress: MigrationProgress<'_>,
+    ) -> Result<Migrated> {
         let Self {
             query, parents, source, ..
         } = self;
-        self.options.check_numbers()?;
         self.options.check_selection(conn, source, parents).await?;
         let is_stored = self.entry.check(conn).await?;
         self.check_index(conn).await?;
@@ -54,24 +53,22 @@ impl Migration<'_> {
         }
         if let Some(list) = self.options.skip_list(source, parents) {
             let reason = doc! { "$literal": "child_id" };
-            list.write(conn, query.invalid(), reason.into()).await?;
+            let invalid = selecting(query.invalid()).into_iter().collect();
+            list.write(conn, invalid, reason.into()).await?;
         }
-        if reporter.is_asked() {
-            let open = query.walk(self.chunk).filter;
-            reporter.begin(Conn::new().count_documents(parents, open, None).await?);
+        let walk = query.walk(progress.chunk);
+        if progress.reporter.is_asked() {
+            let open = walk.filter.clone();
+            progress
+                .reporter
+                .begin(Conn::new().count_documents(parents, open, None).await?);
         }
-        let walk = query.walk(self.chunk);
-        let (mut chunks, mut pace) = (
-            conn.chunks("walk through the parents", walk, parents).await?,
-            self.options.pace(),
-        );
+        let mut chunks = conn.chunks("walk through the parents", walk, parents).await?;
         while let Some(chunk) = chunks.next_chunk().await? {
             let transfer = query.transfer(&chunk.ids);
             let embed = Step::aggregate("embed the children of a chunk", parents, transfer);
             conn.write(embed.acknowledged_by(parents)).await.map_err(failed)?;
-            conn.count_migrated(chunk.weight);
-            reporter.advance(chunk.weight);
-            pace.pause(conn, chunk.weight).await;
+            progress.advance(conn, chunk.weight).await;
         }
 
         let after = read_written(conn, "count the references", source, query.inspection()).await?;
@@ -119,15 +116,11 @@ impl Migration<'_> {
             &read(conn, "count the invalid children", self.source, count).await?,
             "n",
         );
-        if skipped > 0 && number(counts, "children") == 0 {
-            return Err(Error::new(
-                ErrorKind::InvalidArgument,
-                format!(
-                    "all {skipped} children are without a valid id, nothing was migrated: check the name of the field"
-                ),
-            ));
-        }
-        Ok(InvalidDocuments::from_iter([("child_id", skipped)]))
+        let invalid = InvalidDocuments::from_iter([("child_id", skipped)]);
+        invalid.check_any_valid(number(counts, "children"), || {
+            format!("all {skipped} children are without a valid id, nothing was migrated: check the name of the field")
+        })?;
+        Ok(invalid)
     }
 
     /// Without an index, the server would scan all children for each parent.
@@ -238,19 +231,11 @@ async fn read_written(
 }
 
 fn failed(error: CommandError) -> Error {
-    if error::code(&error) == Some(LOOKUP_TOO_LARGE) {
-        return Error::from_driver(
-            ErrorKind::TooLarge,
-            "the children of a parent exceed MongoDB's limit of 16 MiB: embed fewer, or use a pattern for longer lists",
-            error,
-        );
-    }
-    if error::duplicate_key(&error).is_some() {
-        return Error::from_driver(
-            ErrorKind::DuplicateKey,
-            "a unique index that is not the pattern's refused a write: drop it, or correct the children, then migrate again",
-            error,
-        );
-    }
-    error.into()
+    let too_large =
+        "the children of a parent exceed MongoDB's limit of 16 MiB: embed fewer, or use a pattern for longer lists";
+    explained(
+        error,
+        (LOOKUP_TOO_LARGE, ErrorKind::TooLarge, too_large),
+        "a unique index that is not the pattern's refused a write: drop it, or correct the children, then migrate again",
+    )
 }

@@ -9,8 +9,7 @@
 
 use futures::TryStreamExt;
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::migration::{MigrateOptions, Step, count_if, refuse};
-use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::migration::{MigrationProgress, Step, count_if, refuse};
 use mongo_patterns_core::{ErrorKind, FieldName, Result, document_id};
 use mongodb::bson::doc;
 
@@ -26,22 +25,19 @@ const MAX_CHUNK: u64 = 10_000;
 /// Migrates existing documents.
 pub(crate) async fn migrate_existing(
     shared: &Shared,
-    options: &MigrateOptions,
-    chunk: u64,
     conn: &mut Conn<'_>,
-    mut reporter: Reporter<'_>,
+    mut progress: MigrationProgress<'_>,
 ) -> Result<Migrated> {
-    options.check_numbers()?;
     let (collection, settings) = (&shared.collection, &shared.settings);
     let ensure = shared.ensure();
     ensure.check_deployment(conn).await?;
     let is_stored = ensure.entry.check(conn).await?;
     inspect(shared, conn).await?;
-    if reporter.is_asked() {
+    if progress.reporter.is_asked() {
         let count = Step::estimated_count("count the documents", collection);
-        reporter.begin(conn.read(count).await?.count);
+        progress.reporter.begin(conn.read(count).await?.count);
     }
-    let (chunk, mut pace) = (chunk.min(MAX_CHUNK), options.pace());
+    let chunk = usize::try_from(progress.chunk.min(MAX_CHUNK)).unwrap_or(usize::MAX);
     let stages = [
         doc! { "$sort": query::order(settings, false) },
         doc! { "$project": query::head(settings) },
@@ -58,22 +54,22 @@ pub(crate) async fn migrate_existing(
         };
         scanned += u64::from(row.is_some());
         corrected.extend(group.iter().flat_map(|group| corrections(settings, group)));
-        while corrected.len() as u64 >= chunk || row.is_none() && !corrected.is_empty() {
-            let rest = corrected.split_off(corrected.len().min(usize::try_from(chunk).unwrap_or(usize::MAX)));
+        while corrected.len() >= chunk || row.is_none() && !corrected.is_empty() {
+            let rest = corrected.split_off(corrected.len().min(chunk));
             let statements = std::mem::replace(&mut corrected, rest);
             let documents = statements.len() as u64;
             let step = Step::update_in_order("correct the intervals", collection, statements);
             // One that another client has changed is left to the next call.
             migrated.corrected += conn.write(step).await?.map_or(documents, |reply| reply.matched);
             conn.count_migrated(documents);
-            reporter.advance(std::mem::take(&mut scanned));
-            pace.pause(conn, documents).await;
+            progress.reporter.advance(std::mem::take(&mut scanned));
+            progress.pace.pause(conn, documents).await;
         }
         if row.is_none() {
             break;
         }
     }
-    reporter.advance(scanned);
+    progress.reporter.advance(scanned);
     migrated.created_indexes = ensure.create_missing(conn).await?.created;
     if !is_stored {
         ensure.entry.store(conn).await?;

@@ -13,8 +13,7 @@ use futures::stream::try_unfold;
 use futures::{Stream, TryStreamExt};
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::Remedy;
-use mongo_patterns_core::migration::{MigrateOptions, Pace, both};
-use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::migration::{MigrateOptions, MigrationProgress, Pace, both};
 use mongo_patterns_core::{PlannedCommand, Result};
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, doc};
@@ -53,16 +52,15 @@ impl Existing<'_> {
     ///
     /// # Errors
     /// At the end, the error of the first list that could not be rewritten.
-    pub(crate) async fn migrate_all(&self, conn: &mut Conn<'_>, reporter: Reporter<'_>) -> Result<Migrated> {
+    pub(crate) async fn migrate_all(&self, conn: &mut Conn<'_>, progress: MigrationProgress<'_>) -> Result<Migrated> {
         let (shared, options) = (self.shared, &self.options);
-        options.check_numbers()?;
         options.check_selection(conn, &shared.main, &shared.overflow).await?;
         check_migration(shared, conn).await?;
         conn.list([scan_command(shared)]);
         let is_plan = conn.is_plan();
-        let summaries = summaries_with_progress(shared, reporter)
+        let summaries = summaries_with_progress(shared, progress.reporter)
             .try_filter(move |summary| ready(!summary.is_laid_out(&shared.settings)));
-        let pace = if is_plan { Pace::new(None) } else { options.pace() };
+        let pace = if is_plan { Pace::new(None) } else { progress.pace };
         let done = paced(summaries, pace)
             .map_ok(move |summary| self.migrate(summary, is_plan))
             .try_buffer_unordered(options.concurrency());

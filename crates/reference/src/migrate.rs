@@ -24,17 +24,15 @@
 mod problems;
 mod settle;
 
-use mongo_patterns_core::catalog::{Last, Record};
+use mongo_patterns_core::catalog::Record;
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::error::{CommandError, code, duplicate_key};
-use mongo_patterns_core::migration::{MigrateOptions, Step, number};
-use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::error::CommandError;
+use mongo_patterns_core::migration::{LOOKUP_TOO_LARGE, MigrateOptions, MigrationProgress, Step, explained, number};
 use mongo_patterns_core::stored::id_of;
 use mongo_patterns_core::{Error, ErrorKind, InvalidDocuments, Result};
-use mongodb::Collection;
 use mongodb::bson::{Bson, Document};
 
-use self::problems::{When, check_any_valid, refuse_invalid};
+use self::problems::{When, refuse_invalid};
 use self::settle::settle;
 use crate::query::from_references as commands;
 use crate::repository::Shared;
@@ -45,32 +43,29 @@ use crate::write::sweep::sweep_all;
 /// How many times a migration walks through the documents that are left, before it reports that others write them.
 const PASSES: u32 = 10;
 
-/// The result of a `$lookup` exceeds the limit of a document.
-const LOOKUP_TOO_LARGE: i32 = 4568;
-
 /// The migration of all documents to references with copies.
 pub(crate) struct Migration<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) fields: Vec<BareField<'a>>,
     pub(crate) options: MigrateOptions,
-    /// About how many documents one command migrates.
-    pub(crate) chunk: u64,
 }
 
 impl Migration<'_> {
-    pub(crate) async fn migrate_all(&self, conn: &mut Conn<'_>, mut reporter: Reporter<'_>) -> Result<Migrated> {
+    pub(crate) async fn migrate_all(
+        &self,
+        conn: &mut Conn<'_>,
+        mut progress: MigrationProgress<'_>,
+    ) -> Result<Migrated> {
         let (shared, options) = (self.shared, &self.options);
-        options.check_numbers()?;
         let ensure = shared.ensure();
         ensure.check_deployment(conn).await?;
         let state = ensure.check(conn).await?;
         options
             .check_selection(conn, shared.documents(), shared.documents())
             .await?;
-        let record = Record::of(shared.documents());
-        let settings = self.commands().record_settings();
-        let (last, has_begun) = earlier(conn, &record, &settings).await?;
-        if !has_begun {
+        let record = Record::read(shared.documents(), self.commands().record_settings(), conn).await?;
+        record.check_settings("an unfinished migration of the collection has other fields or another filter, nothing was migrated: resume it with the same ones first")?;
+        if !record.has_begun() {
             self.check_names(conn).await?;
         }
         // Each check of a document looks for its sources by the index of their key.
@@ -83,7 +78,11 @@ impl Migration<'_> {
         self.refuse(&counts, When::Before)?;
         let documents = number(&counts, "documents");
         let skipped = self.skipped(&counts);
-        check_any_valid(documents, &skipped, has_begun)?;
+        if !record.has_begun() {
+            skipped.check_any_valid(documents, || {
+                format!("all {} documents to migrate are invalid, nothing was migrated: check the collections and the names of the fields", skipped.total())
+            })?;
+        }
         let ensured = match ensured {
             Some(ensured) => ensured,
             None => ensure.run_after(state, conn).await?,
@@ -92,23 +91,20 @@ impl Migration<'_> {
             documents,
             skipped,
             created_indexes: ensured.created,
-            resumed: last.is_some(),
+            resumed: record.is_resumed(),
         };
         if let Some(list) = options.skip_list(shared.documents(), shared.documents()) {
             let invalid = self.commands().invalid();
-            list.write_selected(conn, invalid, "$r.reason".into()).await?;
+            list.write(conn, invalid, "$r.reason".into()).await?;
         }
         // Another call changes nothing.
-        if documents == 0 && last.is_none() {
+        if documents == 0 && !record.is_resumed() {
             return Ok(migrated);
         }
-        match last {
-            Some(_) => record.resume(conn).await?,
-            None => record.begin(conn, settings).await?,
-        }
-        reporter.begin(documents);
-        let before = last.map_or(0, |last| last.position.migrated);
-        let written = self.migrate(conn, (&record, before), reporter).await?;
+        record.begin(conn).await?;
+        progress.reporter.begin(documents);
+        let before = record.position().migrated;
+        let written = self.migrate(conn, (&record, before), progress).await?;
         if !conn.is_plan() {
             migrated.documents = written;
             if migrated.resumed {
@@ -157,8 +153,7 @@ impl Migration<'_> {
             fields: &self.fields,
             documents: self.shared.documents().name(),
             sources: self.shared.sources.name(),
-            filter: &self.options.filter,
-            skipped: self.options.skipped.as_ref().map(Collection::name),
+            options: &self.options,
         }
     }
 
@@ -174,22 +169,20 @@ impl Migration<'_> {
         &self,
         conn: &mut Conn<'_>,
         (record, before): (&Record, u64),
-        mut reporter: Reporter<'_>,
+        mut progress: MigrationProgress<'_>,
     ) -> Result<u64> {
         let documents = self.shared.documents();
         // The record has the number of documents that a plan knows too.
-        let (mut migrated, mut walked, mut pace) = (0, before, self.options.pace());
+        let (mut migrated, mut walked) = (0, before);
         for _ in 0..PASSES {
-            let walk = self.commands().walk(self.chunk);
+            let walk = self.commands().walk(progress.chunk);
             let mut chunks = conn.chunks("walk through the documents", walk, documents).await?;
             while let Some(chunk) = chunks.next_chunk().await? {
                 let written = self.migrate_chunk(conn, &chunk.ids).await?;
                 migrated += written;
                 walked += chunk.weight;
                 record.advance(conn, &Bson::Null, walked).await?;
-                conn.count_migrated(written);
-                reporter.advance(written);
-                pace.pause(conn, chunk.weight).await;
+                progress.advance(conn, written).await;
             }
             let inspection = self.commands().inspection();
             let count = Step::aggregate("look for documents that are left", documents, inspection);
@@ -228,36 +221,13 @@ impl Migration<'_> {
     }
 }
 
-/// Reads the unfinished migration of these settings, and whether there was one at all.
-///
-/// # Errors
-/// [`InvalidArgument`](ErrorKind::InvalidArgument) for an unfinished migration of other settings.
-async fn earlier(conn: &mut Conn<'_>, record: &Record, settings: &Document) -> Result<(Option<Last>, bool)> {
-    let last = record.read(conn).await?;
-    let has_begun = last.as_ref().is_some_and(|last| last.has(settings));
-    let unfinished = last.filter(|last| !last.finished);
-    if unfinished.is_some() && !has_begun {
-        return Err(Error::new(
-            ErrorKind::InvalidArgument,
-            "an unfinished migration of the collection has other fields or another filter, nothing was migrated: resume it with the same ones first",
-        ));
-    }
-    Ok((unfinished, has_begun))
-}
-
 /// Converts the error of a command.
 fn failed(error: CommandError) -> Error {
-    match code(&error) {
-        Some(LOOKUP_TOO_LARGE) => Error::from_driver(
-            ErrorKind::TooLarge,
-            "the sources of a document exceed MongoDB's limit of 16 MiB: copy fewer fields, or refer to fewer sources",
-            error,
-        ),
-        _ if duplicate_key(&error).is_some() => Error::from_driver(
-            ErrorKind::DuplicateKey,
-            "a unique index of the application refused a document: drop it, or correct the document, then migrate again",
-            error,
-        ),
-        _ => error.into(),
-    }
+    let too_large =
+        "the sources of a document exceed MongoDB's limit of 16 MiB: copy fewer fields, or refer to fewer sources";
+    explained(
+        error,
+        (LOOKUP_TOO_LARGE, ErrorKind::TooLarge, too_large),
+        "a unique index of the application refused a document: drop it, or correct the document, then migrate again",
+    )
 }

@@ -6,8 +6,7 @@ pub(crate) mod from_embedded;
 use mongo_patterns_core::catalog::Stored;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::index::{PlannedIndex, drop_old_index};
-use mongo_patterns_core::migration::Pace;
-use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::migration::MigrationProgress;
 use mongo_patterns_core::{Error, ErrorKind, FieldName, Result};
 
 use crate::repair::rebuild::{count_orphans, discard_embedded, rebuild_chunks};
@@ -19,8 +18,7 @@ pub(crate) async fn existing(
     shared: &Shared,
     discard: bool,
     conn: &mut Conn<'_>,
-    chunks: (u64, Pace),
-    reporter: Reporter<'_>,
+    progress: MigrationProgress<'_>,
 ) -> Result<Migrated> {
     let ensure = shared.ensure();
     let state = ensure.check_for_migration(conn).await?;
@@ -28,7 +26,7 @@ pub(crate) async fn existing(
     if discard {
         discard_embedded(shared, conn).await?;
     }
-    let (parents, rebuilt_individually) = rebuild_chunks(shared, conn, false, chunks, reporter).await?;
+    let (parents, rebuilt_individually) = rebuild_chunks(shared, conn, false, progress).await?;
     Ok(Migrated {
         created_indexes: ensured.created,
         parents,
@@ -43,8 +41,7 @@ pub(crate) async fn layout(
     shared: &Shared,
     old: &Shared,
     conn: &mut Conn<'_>,
-    chunks: (u64, Pace),
-    reporter: Reporter<'_>,
+    progress: MigrationProgress<'_>,
 ) -> Result<Migrated> {
     check(shared, old)?;
     let ensure = shared.ensure();
@@ -61,7 +58,7 @@ pub(crate) async fn layout(
         None => None,
     };
     let has_other_order = shared.settings.first().order != old.settings.first().order;
-    let (parents, rebuilt_individually) = rebuild_chunks(shared, conn, has_other_order, chunks, reporter).await?;
+    let (parents, rebuilt_individually) = rebuild_chunks(shared, conn, has_other_order, progress).await?;
     Ok(Migrated {
         created_indexes: ensured.created,
         dropped_index,

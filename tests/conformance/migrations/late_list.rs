@@ -22,7 +22,7 @@ async fn a_late_deletion_of_a_dropped_call_leaves_the_list_of_the_next_one() {
             target: &target,
             list: &listed,
         };
-        let write = || async { list.write(&mut Conn::new(), doc! {}, "no_id".into()).await.unwrap() };
+        let write = || async { list.write(&mut Conn::new(), Vec::new(), "no_id".into()).await.unwrap() };
         write().await;
         let fault = FailPoint::on(&["delete"])
             .times(1)

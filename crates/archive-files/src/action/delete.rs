@@ -3,8 +3,8 @@ use mongo_patterns_core::ErrorKind::{FileStore, SettingsMismatch};
 use mongo_patterns_core::Result;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::migration;
+use mongo_patterns_core::migration::MigrationProgress;
 use mongo_patterns_core::migration::Step;
-use mongo_patterns_core::progress::Reporter;
 use mongodb::bson::{DateTime, doc};
 use mongodb::options::FindOptions;
 
@@ -51,7 +51,7 @@ migration! {
 }
 
 impl DeleteBefore<'_> {
-    async fn migrate(self, conn: &mut Conn<'_>, _: Reporter<'_>) -> Result<DeletedFiles> {
+    async fn migrate(self, conn: &mut Conn<'_>, _: MigrationProgress<'_>) -> Result<DeletedFiles> {
         let shared = self.shared;
         shared.ensure().require(conn).await?;
         shared.discard_abandoned(conn).await?;

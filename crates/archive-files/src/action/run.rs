@@ -4,8 +4,7 @@ use mongo_patterns_core::Result;
 use mongo_patterns_core::age;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::migration;
-use mongo_patterns_core::migration::Walk;
-use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::migration::{MigrationProgress, Walk};
 #[allow(unused_imports)] // the documentation links to them
 use mongo_patterns_core::{Error, Repository};
 use mongodb::bson::DateTime;
@@ -73,14 +72,13 @@ migration! {
 }
 
 impl Run<'_> {
-    async fn migrate(self, conn: &mut Conn<'_>, mut reporter: Reporter<'_>) -> Result<Moved> {
-        let (shared, chunk) = (self.shared, self.chunk_size());
-        self.options.check_numbers()?;
+    async fn migrate(self, conn: &mut Conn<'_>, mut progress: MigrationProgress<'_>) -> Result<Moved> {
+        let shared = self.shared;
         let before = self.before.unwrap_or_else(|| shared.limit.time());
         let filter = shared.limit.before(before);
-        let walk = Walk::by_bytes(filter.clone(), chunk).by_index(age::index(shared.age_field()));
-        let (ensure, purpose, mut pace) = (shared.ensure(), "walk through the documents", self.options.pace());
-        let chunks = ensure.begin_chunks(purpose, walk, &shared.current, conn, &mut reporter);
+        let walk = Walk::by_bytes(filter.clone(), progress.chunk).by_index(age::index(shared.age_field()));
+        let (ensure, purpose) = (shared.ensure(), "walk through the documents");
+        let chunks = ensure.begin_chunks(purpose, walk, &shared.current, conn, &mut progress);
         let mut chunks = chunks.await?;
         match conn.is_plan() {
             true => shared.discard_abandoned(conn).await?,
@@ -93,10 +91,7 @@ impl Run<'_> {
                 (true, _) => transfer.count(&chunk.ids).await?,
                 (false, _) => transfer.move_chunk(&chunk.ids).await?,
             });
-            let documents = chunk.ids.len() as u64;
-            conn.count_migrated(documents);
-            reporter.advance(documents);
-            pace.pause(conn, documents).await;
+            progress.advance(conn, chunk.documents()).await;
         }
         Ok(moved)
     }

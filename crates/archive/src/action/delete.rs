@@ -3,8 +3,7 @@ use mongo_patterns_core::ErrorKind::{IndexMissing, InvalidArgument, SettingsMism
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::document_id::by_ids;
 use mongo_patterns_core::index::Ensure;
-use mongo_patterns_core::migration::{Pace, Step, Walk, both};
-use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::migration::{MigrationProgress, Step, Walk, both};
 use mongo_patterns_core::{ErrorKind, Result, RetryPolicy, age, migration, transaction};
 use mongodb::Collection;
 use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf};
@@ -57,19 +56,16 @@ migration! {
 }
 
 impl DeleteArchivedBefore<'_> {
-    async fn migrate(self, conn: &mut Conn<'_>, reporter: Reporter<'_>) -> Result<DeletedArchived> {
-        let (shared, chunk) = (self.shared, self.chunk_size());
-        self.options.check_numbers()?;
+    async fn migrate(self, conn: &mut Conn<'_>, progress: MigrationProgress<'_>) -> Result<DeletedArchived> {
+        let shared = self.shared;
         let deletion = Deletion {
             ensure: &shared.ensure(),
             collection: &shared.archived,
             filter: shared.limit.before(self.before),
             index: age::index(shared.age_field()),
-            chunk,
-            pace: self.options.pace(),
             related: Some((&shared.related, &shared.retry)).filter(|(related, _)| !related.collections.is_empty()),
         };
-        deletion.run(conn, reporter).await
+        deletion.run(conn, progress).await
     }
 }
 
@@ -79,34 +75,29 @@ pub(super) struct Deletion<'a> {
     pub(super) collection: &'a Collection<RawDocumentBuf>,
     pub(super) filter: Document,
     pub(super) index: Document,
-    pub(super) chunk: u64,
-    pub(super) pace: Pace,
     /// The related documents, if there are such, which are deleted with each document.
     pub(super) related: Option<(&'a Related, &'a RetryPolicy)>,
 }
 
 impl Deletion<'_> {
-    pub(super) async fn run(mut self, conn: &mut Conn<'_>, mut reporter: Reporter<'_>) -> Result<DeletedArchived> {
-        let walk = Walk::by_number(self.filter.clone(), self.chunk).by_index(self.index.clone());
+    pub(super) async fn run(self, conn: &mut Conn<'_>, mut progress: MigrationProgress<'_>) -> Result<DeletedArchived> {
+        let walk = Walk::by_number(self.filter.clone(), progress.chunk).by_index(self.index.clone());
         let purpose = "walk through the documents";
         let chunks = self
             .ensure
-            .begin_chunks(purpose, walk, self.collection, conn, &mut reporter);
+            .begin_chunks(purpose, walk, self.collection, conn, &mut progress);
         let mut chunks = chunks.await?;
         let mut deleted = DeletedArchived::default();
         while let Some(chunk) = chunks.next_chunk().await? {
-            let documents = chunk.ids.len() as u64;
             if !conn.is_plan() || deleted.documents == 0 {
                 deleted.documents += match self.related {
                     None => self.delete(&chunk.ids, conn).await?,
                     Some((related, retry)) => self.delete_related(&chunk.ids, related, retry, conn).await?,
                 };
             } else {
-                deleted.documents += documents;
+                deleted.documents += chunk.documents();
             }
-            conn.count_migrated(documents);
-            reporter.advance(documents);
-            self.pace.pause(conn, documents).await;
+            progress.advance(conn, chunk.documents()).await;
         }
         Ok(deleted)
     }

@@ -5,8 +5,7 @@ use mongo_patterns_core::ErrorKind::{
 use mongo_patterns_core::action::Write;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::document_id::by_id;
-use mongo_patterns_core::migration::{Walk, check_filter};
-use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::migration::{MigrationProgress, Walk, check_filter};
 use mongo_patterns_core::{DocumentId, IntoId, Result, document_id, migration, transaction};
 use mongodb::bson::{Bson, Document};
 
@@ -120,14 +119,11 @@ migration! {
 }
 
 impl RestoreMany<'_> {
-    async fn migrate(self, conn: &mut Conn<'_>, reporter: Reporter<'_>) -> Result<Moved> {
-        let (shared, chunk) = (self.shared, self.chunk_size());
-        self.options.check_numbers()?;
-        if !self.filter.is_empty() {
-            check_filter(conn, &shared.archived, &self.filter).await?;
-        }
-        let walk = Walk::by_bytes(self.filter.clone(), chunk);
+    async fn migrate(self, conn: &mut Conn<'_>, progress: MigrationProgress<'_>) -> Result<Moved> {
+        let shared = self.shared;
+        check_filter(conn, &shared.archived, &self.filter).await?;
+        let walk = Walk::by_bytes(self.filter.clone(), progress.chunk);
         let transfer = shared.transfer(&self.filter, true);
-        move_all(shared, transfer, walk, self.options.pace(), conn, reporter).await
+        move_all(shared, transfer, walk, conn, progress).await
     }
 }

@@ -4,8 +4,7 @@ use mongo_patterns_core::ErrorKind::{
 };
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::follow::followers_of;
-use mongo_patterns_core::migration::{Pace, Walk};
-use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::migration::{MigrationProgress, Walk};
 #[allow(unused_imports)] // the documentation links to them
 use mongo_patterns_core::{Error, Repository};
 use mongo_patterns_core::{FieldName, PlanWarning, Result, age, migration};
@@ -88,12 +87,11 @@ migration! {
 }
 
 impl Run<'_> {
-    async fn migrate(self, conn: &mut Conn<'_>, reporter: Reporter<'_>) -> Result<Moved> {
-        let (shared, chunk) = (self.shared, self.chunk_size());
-        self.options.check_numbers()?;
+    async fn migrate(self, conn: &mut Conn<'_>, progress: MigrationProgress<'_>) -> Result<Moved> {
+        let shared = self.shared;
         let before = self.before.unwrap_or_else(|| shared.limit.time());
         let (filter, age) = (shared.limit.before(before), shared.age_field());
-        let walk = Walk::by_bytes(filter.clone(), chunk).by_index(age::index(age));
+        let walk = Walk::by_bytes(filter.clone(), progress.chunk).by_index(age::index(age));
         let newest = |by| Newest { by, age, before };
         let transfer = Transfer {
             replaces: self.replaces,
@@ -103,8 +101,7 @@ impl Run<'_> {
         if conn.is_plan() {
             warn_of_followers(shared, conn).await?;
         }
-        let pace = self.options.pace();
-        move_all(shared, transfer, walk, pace, conn, reporter).await
+        move_all(shared, transfer, walk, conn, progress).await
     }
 }
 
@@ -126,12 +123,11 @@ pub(super) async fn move_all(
     shared: &Shared,
     transfer: Transfer<'_>,
     walk: Walk,
-    mut pace: Pace,
     conn: &mut Conn<'_>,
-    mut reporter: Reporter<'_>,
+    mut progress: MigrationProgress<'_>,
 ) -> Result<Moved> {
     let (ensure, purpose) = (shared.ensure(), "walk through the documents");
-    let chunks = ensure.begin_chunks(purpose, walk, transfer.from, conn, &mut reporter);
+    let chunks = ensure.begin_chunks(purpose, walk, transfer.from, conn, &mut progress);
     let mut chunks = chunks.await?;
     let mut moved = Moved::default();
     while let Some(chunk) = chunks.next_chunk().await? {
@@ -139,10 +135,7 @@ pub(super) async fn move_all(
             (true, false) => transfer.move_chunk(&chunk.ids, &mut Conn::plan()).await?,
             _ => transfer.move_chunk(&chunk.ids, conn).await?,
         });
-        let documents = chunk.ids.len() as u64;
-        conn.count_migrated(documents);
-        reporter.advance(documents);
-        pace.pause(conn, documents).await;
+        progress.advance(conn, chunk.documents()).await;
     }
     Ok(moved)
 }

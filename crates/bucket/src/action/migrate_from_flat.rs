@@ -6,7 +6,7 @@ use mongo_patterns_core::ErrorKind::{
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::key::KeyExpressions;
-use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::migration::MigrationProgress;
 use mongo_patterns_core::settings::configuration;
 use mongo_patterns_core::{FieldName, FoundInvalid, Key, Result, migration};
 use mongodb::Collection;
@@ -181,8 +181,8 @@ impl<'a> MigrateFromFlat<'a> {
         })
     }
 
-    async fn migrate(self, conn: &mut Conn<'_>, reporter: Reporter<'_>) -> Result<Migrated> {
-        self.migration()?.migrate(conn, reporter).await
+    async fn migrate(self, conn: &mut Conn<'_>, progress: MigrationProgress<'_>) -> Result<Migrated> {
+        self.migration()?.migrate(conn, progress).await
     }
 
     fn migration(&self) -> Result<Migration<'_>> {
@@ -218,7 +218,6 @@ impl<'a> MigrateFromFlat<'a> {
             ensure: self.shared.ensure(),
             allow_non_empty_target: self.allow_non_empty_target,
             options: &self.options,
-            chunk: self.chunk_size(),
         })
     }
 }

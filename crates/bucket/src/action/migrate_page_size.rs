@@ -3,7 +3,7 @@ use std::marker::PhantomData;
 #[allow(unused_imports)] // the links of the documentation use them
 use mongo_patterns_core::ErrorKind::{Corrupt, IndexMismatch, IndexMissing, InvalidArgument, Unsupported};
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::migration::MigrationProgress;
 use mongo_patterns_core::{Key, Result, migration};
 
 use crate::migrate::page_size::PageSizeMigration;
@@ -73,14 +73,12 @@ migration! {
 }
 
 impl<K: Key> MigratePageSize<'_, K> {
-    async fn migrate(self, conn: &mut Conn<'_>, reporter: Reporter<'_>) -> Result<Migrated> {
-        self.options.check_numbers()?;
+    async fn migrate(self, conn: &mut Conn<'_>, progress: MigrationProgress<'_>) -> Result<Migrated> {
         let migration = PageSizeMigration {
             shared: self.shared,
             old: self.old,
             concurrency: self.options.concurrency(),
-            pace: self.options.pace(),
-            reporter,
+            progress,
         };
         migration.migrate::<K>(conn).await
     }

@@ -2,7 +2,7 @@
 use mongo_patterns_core::ErrorKind::{Corrupt, Encode, InvalidItemId, InvalidKey, TargetNotEmpty};
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::key::KeyExpressions;
-use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::migration::MigrationProgress;
 use mongo_patterns_core::{FieldName, Key, Result, migration};
 use mongodb::Collection;
 use mongodb::bson::RawDocumentBuf;
@@ -83,8 +83,8 @@ impl MigrateToFlat<'_> {
         allow_non_empty_target() => allow_non_empty_target = true;
     }
 
-    async fn migrate(self, conn: &mut Conn<'_>, reporter: Reporter<'_>) -> Result<Migrated> {
-        self.migration()?.migrate(conn, reporter).await
+    async fn migrate(self, conn: &mut Conn<'_>, progress: MigrationProgress<'_>) -> Result<Migrated> {
+        self.migration()?.migrate(conn, progress).await
     }
 
     fn migration(&self) -> Result<Migration<'_>> {
@@ -102,7 +102,6 @@ impl MigrateToFlat<'_> {
             target: &self.flat,
             allow_non_empty_target: self.allow_non_empty_target,
             options: &self.options,
-            chunk: self.chunk_size(),
         })
     }
 }

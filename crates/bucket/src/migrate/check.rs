@@ -1,6 +1,5 @@
 //! The checks of a migration, before anything is written.
 
-use mongo_patterns_core::catalog::Last;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::{self, Remedy};
 use mongo_patterns_core::migration::{FILTER, Step, both, number, refuse_one, selecting};
@@ -70,7 +69,6 @@ impl Migration<'_> {
         if source.name() == target.name() {
             return refuse("the flat collection is the collection of the buckets: pass another one");
         }
-        self.options.check_numbers()?;
         if is_unacknowledged(target) {
             return refuse(
                 "the write concern of the target is w: 0, under which no write is confirmed: use another one",
@@ -243,11 +241,10 @@ impl Migration<'_> {
     }
 
     /// The error for an unfinished migration of other settings.
-    pub(super) fn other_migration(&self, unfinished: &Last) -> Error {
-        let ours = self.fingerprint();
-        let (names, none) = (ours.keys().chain(unfinished.settings.keys()), Bson::Null);
+    pub(super) fn other_migration(&self, ours: &Document, theirs: &Document) -> Error {
+        let (names, none) = (ours.keys().chain(theirs.keys()), Bson::Null);
         let setting = |name: &String| {
-            let [theirs, ours] = [&unfinished.settings, &ours].map(|settings| settings.get(name).unwrap_or(&none));
+            let [theirs, ours] = [theirs, ours].map(|settings| settings.get(name).unwrap_or(&none));
             (theirs != ours).then(|| match name.as_str() {
                 // It can hold user values.
                 FILTER => format!("its `{name}` is another one"),

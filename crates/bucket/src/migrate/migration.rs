@@ -1,9 +1,9 @@
 //! A migration between a flat collection and buckets: its collections, and what it reads.
 
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::error::{self, CommandError};
+use mongo_patterns_core::error::CommandError;
 use mongo_patterns_core::index::{Ensure, serves};
-use mongo_patterns_core::migration::{MigrateOptions, Step, both, number, record_filter, selecting};
+use mongo_patterns_core::migration::{MigrateOptions, Step, both, explained, number, selecting};
 use mongo_patterns_core::{Error, ErrorKind, FieldName, InvalidDocuments, Key, Result};
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, Uuid, doc};
@@ -28,8 +28,6 @@ pub(crate) struct Migration<'a> {
     /// The indexes and the entry of the buckets.
     pub(crate) ensure: Ensure<'a>,
     pub(crate) options: &'a MigrateOptions,
-    /// About how many items a chunk has.
-    pub(crate) chunk: u64,
     pub(crate) allow_non_empty_target: bool,
 }
 
@@ -119,10 +117,7 @@ impl Migration<'_> {
         if let (Direction::ToBuckets(_), Some(windows)) = (&self.direction, &settings.windows) {
             fingerprint.insert("window", windows.stored_form());
         }
-        record_filter(&mut fingerprint, &self.options.filter);
-        if let Some(list) = &self.options.skipped {
-            fingerprint.insert("skipInvalid", list.name());
-        }
+        self.options.record_selection(&mut fingerprint);
         fingerprint
     }
 
@@ -205,21 +200,12 @@ impl Compared {
 
 /// Returns the error of an aggregation of a migration.
 pub(super) fn failed(error: CommandError) -> Error {
-    if error::code(&error) == Some(NOT_ON_VIEW) {
-        return Error::from_driver(
-            ErrorKind::Unsupported,
-            "the target is a view, nothing was migrated: migrate into a plain collection",
-            error,
-        );
-    }
-    if error::duplicate_key(&error).is_some() {
-        return Error::from_driver(
-            ErrorKind::DuplicateKey,
-            "a unique index of the target refused a document: stop other writers of the same keys there, or drop an index that is not of the pattern",
-            error,
-        );
-    }
-    error.into()
+    let on_view = "the target is a view, nothing was migrated: migrate into a plain collection";
+    explained(
+        error,
+        (NOT_ON_VIEW, ErrorKind::Unsupported, on_view),
+        "a unique index of the target refused a document: stop other writers of the same keys there, or drop an index that is not of the pattern",
+    )
 }
 
 /// A collection in ranges of one field, ascending, each of about as many documents.

@@ -4,8 +4,7 @@ use futures::TryStreamExt;
 use mongo_patterns_core::catalog::Stored;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::index::drop_old_index;
-use mongo_patterns_core::migration::Pace;
-use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::migration::MigrationProgress;
 use mongo_patterns_core::topology::Topology;
 use mongo_patterns_core::{Error, ErrorKind, Key, Result, measure};
 use mongodb::bson::RawBson;
@@ -24,8 +23,7 @@ pub(crate) struct PageSizeMigration<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) old: u32,
     pub(crate) concurrency: usize,
-    pub(crate) pace: Pace,
-    pub(crate) reporter: Reporter<'a>,
+    pub(crate) progress: MigrationProgress<'a>,
 }
 
 impl PageSizeMigration<'_> {
@@ -78,7 +76,7 @@ impl PageSizeMigration<'_> {
     /// Rewrites all keys whose pages do not have the new size. Returns one that was not rewritten.
     async fn rewrite<K: Key>(&mut self, is_plan: bool, migrated: &mut Migrated) -> Result<Option<Repaired>> {
         // The progress is that of the first scan: later ones find what others have changed since.
-        let scan = Scan::<K>::new(self.shared, None, std::mem::take(&mut self.reporter));
+        let scan = Scan::<K>::new(self.shared, None, std::mem::take(&mut self.progress.reporter));
         let mut keys = repairs(self.shared, scan, is_plan, self.concurrency);
         let mut left = None;
         while let Some(repaired) = keys.try_next().await? {
@@ -90,7 +88,7 @@ impl PageSizeMigration<'_> {
             if repaired.unrepaired.is_some_and(|left| left != Unrepaired::NoItemId) {
                 left.get_or_insert(repaired);
             } else if !is_plan {
-                self.pace.wait(1).await;
+                self.progress.pace.wait(1).await;
             }
         }
         Ok(left)

@@ -1,11 +1,10 @@
 //! The steps of a migration between a flat collection and buckets: check, begin or resume, chunk by chunk, compare.
 
-use mongo_patterns_core::catalog::{Last, Position, Record, check_no_migration_runs, migration_comment};
+use mongo_patterns_core::catalog::{Position, Record, check_no_migration_runs, migration_comment};
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::{self, CommandError};
 use mongo_patterns_core::index::State;
-use mongo_patterns_core::migration::{Step, both, number};
-use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::migration::{MigrationProgress, Step, both, number};
 use mongo_patterns_core::{Error, ErrorKind, InvalidDocuments, Result};
 use mongodb::bson::{Bson, Document, doc};
 
@@ -21,8 +20,7 @@ enum Start {
         /// The number of items.
         total: u64,
         skipped: InvalidDocuments,
-        /// The unfinished migration of an earlier call.
-        resumed: Option<Last>,
+        record: Record,
         /// The entry of the buckets in the catalog.
         entry: State,
     },
@@ -30,39 +28,27 @@ enum Start {
 
 impl Migration<'_> {
     /// Migrates, or lists the commands.
-    pub(crate) async fn migrate(&self, conn: &mut Conn<'_>, mut reporter: Reporter<'_>) -> Result<Migrated> {
-        let record = Record::of(self.target);
-        let (total, skipped, resumed, entry) = match self.prepare(conn, &record).await? {
+    pub(crate) async fn migrate(&self, conn: &mut Conn<'_>, mut progress: MigrationProgress<'_>) -> Result<Migrated> {
+        let (total, skipped, record, entry) = match self.prepare(conn).await? {
             Start::From {
                 total,
                 skipped,
-                resumed,
+                record,
                 entry,
-            } => (total, skipped, resumed, entry),
+            } => (total, skipped, record, entry),
             Start::Finished(compared, skipped) => return Ok(compared.migrated(true, skipped)),
         };
         if let Direction::ToBuckets(_) = self.direction {
             self.ensure.run_after(entry, conn).await?;
         }
         self.list_skipped(conn).await?;
-        let position = match &resumed {
-            Some(last) => {
-                record.resume(conn).await?;
-                last.position.clone()
-            }
-            None => {
-                record.begin(conn, self.fingerprint()).await?;
-                Position::default()
-            }
-        };
-        reporter.resume(position.migrated, total);
-        let chunks = self.chunks(conn).await?;
-        let transferred = self
-            .transfer(conn, (&chunks, &record), position, total, &mut reporter)
-            .await;
+        record.begin(conn).await?;
+        progress.reporter.resume(record.position().migrated, total);
+        let chunks = self.chunks(conn, progress.chunk).await?;
+        let transferred = self.transfer(conn, (&chunks, &record), total, progress).await;
         if let Err(error) = &transferred
             && error.kind() == ErrorKind::Unsupported
-            && resumed.is_none()
+            && !record.is_resumed()
             && !conn.is_plan()
         {
             // The server refused the first chunk, so there is nothing to resume.
@@ -83,47 +69,44 @@ impl Migration<'_> {
             items: total,
             ..Compared::default()
         });
-        Ok(compared.migrated(resumed.is_some(), skipped))
+        Ok(compared.migrated(record.is_resumed(), skipped))
     }
 
     /// Runs all checks. Nothing is written before they have passed.
-    async fn prepare(&self, conn: &mut Conn<'_>, record: &Record) -> Result<Start> {
+    async fn prepare(&self, conn: &mut Conn<'_>) -> Result<Start> {
         self.check_settings()?;
         self.check_key_type(conn).await?;
         self.options.check_selection(conn, self.source, self.target).await?;
-        let last = record.read(conn).await?;
-        let same = last.as_ref().is_some_and(|last| last.has(&self.fingerprint()));
-        let other = last.as_ref().filter(|last| !last.finished && !same);
-        if let Some(other) = other {
+        let mut record = Record::read(self.target, self.fingerprint(), conn).await?;
+        if let Some((ours, theirs)) = record.other_settings() {
             if !self.target_is_empty(conn).await? {
-                return Err(self.other_migration(other));
+                return Err(self.other_migration(ours, theirs));
             }
             // The server may still execute its first chunk.
             check_no_migration_runs(self.target).await?;
         }
         let entry = self.ensure.check(conn).await?;
-        if same && last.as_ref().is_some_and(|last| last.finished) {
+        if record.has_begun() && !record.is_resumed() {
             let compared = self.compare(conn, self.migrated_keys()).await?;
             if compared.keys > 0 && compared.unequal == 0 {
                 return Ok(Start::Finished(compared, self.count_skipped(conn).await?));
             }
         }
         let (total, skipped) = self.check_source(conn).await?;
-        let empty = self.target_is_empty(conn).await?;
-        let resumed = last.filter(|last| !last.finished && !empty);
-        if resumed.is_none() && !empty {
+        if self.target_is_empty(conn).await? {
+            record.start_again();
+        } else if !record.is_resumed() {
             self.check_target(conn).await?;
         }
         Ok(Start::From {
             total,
             skipped,
-            resumed,
+            record,
             entry,
         })
     }
 
-    async fn chunks(&self, conn: &mut Conn<'_>) -> Result<Chunks<'_>> {
-        let items = self.chunk;
+    async fn chunks(&self, conn: &mut Conn<'_>, items: u64) -> Result<Chunks<'_>> {
         let (field, documents) = match &self.direction {
             Direction::ToBuckets(form) => (form.key.as_str(), items),
             Direction::ToFlat(form) => ("_id", (items / u64::from(form.settings.page_size)).max(1)),
@@ -136,28 +119,22 @@ impl Migration<'_> {
         &self,
         conn: &mut Conn<'_>,
         (chunks, record): (&Chunks<'_>, &Record),
-        position: Position,
         total: u64,
-        reporter: &mut Reporter<'_>,
+        mut progress: MigrationProgress<'_>,
     ) -> Result<()> {
-        let Position { mut last, mut migrated } = position;
-        let mut pace = self.options.pace();
+        let Position { mut last, mut migrated } = record.position();
         loop {
             let range = chunks.next(conn, last).await?;
             self.transfer_range(conn, chunks, &range).await?;
             let Some(through) = range.through.clone() else {
-                let items = total.saturating_sub(migrated);
-                conn.count_migrated(items);
-                reporter.advance(items);
+                progress.count(conn, total.saturating_sub(migrated));
                 return Ok(());
             };
             let items = self.count(conn, chunks, &range).await?;
             migrated += items;
             record.advance(conn, &through, migrated).await?;
-            conn.count_migrated(items);
-            reporter.advance(items);
             last = range.through;
-            pace.pause(conn, items).await;
+            progress.advance(conn, items).await;
         }
     }
 

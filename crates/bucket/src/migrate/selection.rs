@@ -1,7 +1,7 @@
 //! The documents of the source that a migration reads: those of its filter, and of these the valid ones.
 
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::migration::{both, check_filter, number};
+use mongo_patterns_core::migration::{both, check_filter, number, selecting};
 use mongo_patterns_core::{Error, ErrorKind, FoundInvalid, InvalidDocuments, Result};
 use mongodb::bson::{Document, doc};
 
@@ -40,9 +40,7 @@ impl Migration<'_> {
             ));
         };
         let filter = &self.options.filter;
-        if !filter.is_empty() {
-            check_filter(conn, self.source, filter).await?;
-        }
+        check_filter(conn, self.source, filter).await?;
         let sample = sample.map(|size| doc! { "$sample": { "size": i64::from(size) } });
         let stages = sample.into_iter().chain(form.inspection_of_invalid());
         let found = self.read_given(conn, stages).await?;
@@ -69,7 +67,9 @@ impl Migration<'_> {
             return Ok(());
         };
         let invalid = both(self.options.filter.clone(), form.invalid());
-        list.write(conn, invalid, form.reason()).await.map_err(failed)
+        list.write(conn, selecting(invalid).into_iter().collect(), form.reason())
+            .await
+            .map_err(failed)
     }
 }
 
@@ -87,14 +87,10 @@ fn invalid_in(found: &Document) -> InvalidDocuments {
 
 /// Refuses to skip everything, which a wrong setting causes.
 pub(super) fn check_any_valid(total: u64, invalid: &InvalidDocuments) -> Result<()> {
-    if total > 0 || invalid.total() == 0 {
-        return Ok(());
-    }
     let [keys, times, item_ids, figures] = ["key", "time", "item_id", "figure"].map(|reason| invalid.get(reason));
-    Err(Error::new(
-        ErrorKind::InvalidArgument,
+    invalid.check_any_valid(total, || {
         format!(
             "all documents are invalid ({keys} by their key, {times} by their time, {item_ids} by their item id, {figures} by a value with figures), nothing was migrated: check the names of the fields and the type of the key"
-        ),
-    ))
+        )
+    })
 }

@@ -19,6 +19,9 @@ pub struct Record {
     id: Document,
     /// Identifies this call. A call stops when another one has taken over.
     run: ObjectId,
+    settings: Document,
+    has_begun: bool,
+    unfinished: Option<Unfinished>,
 }
 
 crate::redacted_debug!(Record);
@@ -33,66 +36,94 @@ pub struct Position {
     pub migrated: u64,
 }
 
-/// The last migration into the collection.
-#[doc(hidden)]
+/// An earlier migration into the collection, which did not finish.
 #[derive(Clone, Debug)]
-pub struct Last {
-    /// The settings, which all calls of one migration share.
-    pub settings: Document,
-    /// Whether it finished.
-    pub finished: bool,
-    /// Its position.
-    pub position: Position,
+struct Unfinished {
+    settings: Document,
+    position: Position,
 }
 
-impl Last {
-    /// Returns whether the migration has these settings.
-    pub fn has(&self, settings: &Document) -> bool {
-        // Also by meaning, because a NaN of a filter does not equal itself.
-        self.settings == *settings || same_fields(&self.settings, settings)
-    }
+/// Returns whether two migrations have the same settings.
+fn same_settings(one: &Document, other: &Document) -> bool {
+    // Also by meaning, because a NaN of a filter does not equal itself.
+    one == other || same_fields(one, other)
 }
 
 impl Record {
-    /// Creates the record for a call that migrates into this collection. Sends nothing.
-    pub fn of(target: &Collection<RawDocumentBuf>) -> Self {
-        Self {
+    /// Reads the last migration into this collection, for a call with these settings, which all calls of one migration share.
+    pub async fn read(target: &Collection<RawDocumentBuf>, settings: Document, conn: &mut Conn<'_>) -> Result<Self> {
+        let mut record = Self {
             collection: catalog_of(target, target.write_concern().cloned()),
             id: doc! { "kind": "migration", "collection": target.name() },
             run: ObjectId::new(),
-        }
-    }
-
-    /// Reads the last migration into the collection.
-    pub async fn read(&self, conn: &mut Conn<'_>) -> Result<Option<Last>> {
+            settings,
+            has_begun: false,
+            unfinished: None,
+        };
         let purpose = "look for an earlier migration";
-        let find = Step::find_one(purpose, &self.collection, self.target(), FindOneOptions::default());
-        let found = conn.read(find).await?.decoded()?.pop();
-        Ok(found.map(|mut found| Last {
-            settings: found.get_document("settings").cloned().unwrap_or_default(),
-            finished: found.contains_key("finished"),
-            position: Position {
-                migrated: number(&found, "moved"),
-                last: found.remove("last"),
-            },
-        }))
+        let find = Step::find_one(purpose, &record.collection, record.target(), FindOneOptions::default());
+        if let Some(mut stored) = conn.read(find).await?.decoded()?.pop() {
+            let settings = stored.get_document("settings").cloned().unwrap_or_default();
+            let position = Position {
+                migrated: number(&stored, "moved"),
+                last: stored.remove("last"),
+            };
+            record.has_begun = same_settings(&settings, &record.settings);
+            record.unfinished = (!stored.contains_key("finished")).then_some(Unfinished { settings, position });
+        }
+        Ok(record)
     }
 
-    /// Records that a migration begins.
-    pub async fn begin(&self, conn: &mut Conn<'_>, settings: Document) -> Result<()> {
-        let record = doc! { "_id": &self.id, "settings": settings, "run": self.run, "moved": 0_i64 };
-        let record = RawDocumentBuf::try_from(&record).map_err(mongodb::error::Error::from)?;
-        let purpose = "record that the migration begins";
-        let begin = Step::upsert(purpose, &self.collection, self.target(), record);
-        conn.write(begin).await?;
-        Ok(())
+    /// Returns whether the last migration has the settings of this call, finished or not.
+    pub fn has_begun(&self) -> bool {
+        self.has_begun
     }
 
-    /// Records that this call resumes an unfinished migration.
-    pub async fn resume(&self, conn: &mut Conn<'_>) -> Result<()> {
-        let run = doc! { "$set": { "run": self.run }, "$currentDate": { "active": true } };
-        let resume = Step::update_one("resume the migration", &self.collection, self.target(), run);
-        conn.write(resume).await?;
+    /// Returns whether this call resumes an unfinished migration.
+    pub fn is_resumed(&self) -> bool {
+        self.unfinished.is_some()
+    }
+
+    /// Returns the settings of this call, and those of an unfinished migration that has others.
+    pub fn other_settings(&self) -> Option<(&Document, &Document)> {
+        let other = self.unfinished.as_ref().filter(|_| !self.has_begun)?;
+        Some((&self.settings, &other.settings))
+    }
+
+    /// Refuses an unfinished migration that has other settings.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) with this message.
+    pub fn check_settings(&self, message: &'static str) -> Result<()> {
+        let refused = |_| Err(Error::new(ErrorKind::InvalidArgument, message));
+        self.other_settings().map_or(Ok(()), refused)
+    }
+
+    /// Lets this call begin from the start.
+    pub fn start_again(&mut self) {
+        self.unfinished = None;
+    }
+
+    /// Returns the position from which this call continues.
+    pub fn position(&self) -> Position {
+        let unfinished = self.unfinished.as_ref();
+        unfinished
+            .map(|unfinished| unfinished.position.clone())
+            .unwrap_or_default()
+    }
+
+    /// Records that this call begins a migration, or resumes the unfinished one.
+    pub async fn begin(&self, conn: &mut Conn<'_>) -> Result<()> {
+        let step = if self.is_resumed() {
+            let run = doc! { "$set": { "run": self.run }, "$currentDate": { "active": true } };
+            Step::update_one("resume the migration", &self.collection, self.target(), run)
+        } else {
+            let record = doc! { "_id": &self.id, "settings": &self.settings, "run": self.run, "moved": 0_i64 };
+            let record = RawDocumentBuf::try_from(&record).map_err(mongodb::error::Error::from)?;
+            let purpose = "record that the migration begins";
+            Step::upsert(purpose, &self.collection, self.target(), record)
+        };
+        conn.write(step).await?;
         Ok(())
     }
 
@@ -161,15 +192,10 @@ mod tests {
 
     #[test]
     fn a_migration_with_a_nan_in_its_filter_has_the_same_settings_again() {
-        let of = |settings: Document| Last {
-            settings,
-            finished: false,
-            position: Position::default(),
-        };
         let settings = |value: Bson| doc! { "filter": { "score": { "$ne": value } }, "source": "a" };
         let nan = || settings(f64::NAN.into());
-        assert!(of(nan()).has(&nan()));
-        assert!(!of(nan()).has(&settings(0.0.into())));
-        assert!(of(doc! { "a": 1, "b": 2 }).has(&doc! { "b": 2, "a": 1 }));
+        assert!(same_settings(&nan(), &nan()));
+        assert!(!same_settings(&nan(), &settings(0.0.into())));
+        assert!(same_settings(&doc! { "a": 1, "b": 2 }, &doc! { "b": 2, "a": 1 }));
     }
 }

@@ -7,8 +7,7 @@ use mongodb::bson::RawDocumentBuf;
 use super::Ensure;
 use crate::conn::Conn;
 use crate::error::Result;
-use crate::migration::{Chunks, Walk};
-use crate::progress::Reporter;
+use crate::migration::{Chunks, MigrationProgress, Walk};
 
 impl Ensure<'_> {
     /// Checks the settings and the indexes, counts the documents for a progress callback, and begins to walk through them.
@@ -21,14 +20,16 @@ impl Ensure<'_> {
         walk: Walk,
         collection: &'s Collection<RawDocumentBuf>,
         conn: &'s mut Conn<'_>,
-        reporter: &'s mut Reporter<'_>,
+        progress: &'s mut MigrationProgress<'_>,
     ) -> BoxFuture<'s, Result<Chunks>> {
         Box::pin(async move {
             self.require(conn).await?;
             self.check_indexes(conn).await?;
-            if reporter.is_asked() {
+            if progress.reporter.is_asked() {
                 let filter = walk.filter.clone();
-                reporter.begin(Conn::new().count_documents(collection, filter, None).await?);
+                progress
+                    .reporter
+                    .begin(Conn::new().count_documents(collection, filter, None).await?);
             }
             conn.chunks(purpose, walk, collection).await
         })

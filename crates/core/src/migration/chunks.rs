@@ -112,6 +112,14 @@ impl Walk {
     }
 }
 
+impl Chunk {
+    /// Returns the number of documents.
+    #[must_use]
+    pub fn documents(&self) -> u64 {
+        self.ids.len() as u64
+    }
+}
+
 impl Chunks {
     /// Returns the next chunk.
     pub fn next_chunk(&mut self) -> BoxFuture<'_, Result<Option<Chunk>>> {
@@ -139,7 +147,7 @@ impl Chunks {
 }
 
 impl Conn<'_> {
-    /// Counts migrated documents. A plan counts none.
+    /// Counts migrated documents for the metrics. A plan counts none.
     pub fn count_migrated(&self, documents: u64) {
         if !self.is_plan() {
             measure::migrated(documents);

@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// everywhere. It can hold user values.
 pub const FILTER: &str = "filter";
 
-/// Checks a filter on the server, which reads no document for it. One round trip.
+/// Checks a filter on the server, which reads no document for it. One round trip, unless the filter is empty.
 ///
 /// # Errors
 /// [`InvalidArgument`](ErrorKind::InvalidArgument) when the server refuses it, or when it must be the first stage of a
@@ -21,6 +21,9 @@ pub async fn check_filter(
     collection: &Collection<RawDocumentBuf>,
     filter: &Document,
 ) -> Result<()> {
+    if filter.is_empty() {
+        return Ok(());
+    }
     let nothing = doc! { "$match": { "_id": { "$in": [] } } };
     let stages = [nothing, doc! { "$limit": 1 }, doc! { "$match": filter }];
     let checked = conn.read(Step::aggregate("check the filter", collection, stages)).await;
@@ -48,7 +51,7 @@ pub fn both(one: Document, other: Document) -> Document {
 }
 
 /// Adds the filter to the settings of a migration's record.
-pub fn record_filter(settings: &mut Document, filter: &Document) {
+pub(super) fn record_filter(settings: &mut Document, filter: &Document) {
     if !filter.is_empty() {
         // Unlike the form for users, it escapes quotes: two filters have two texts.
         settings.insert(FILTER, format!("{filter:?}"));

@@ -2,7 +2,7 @@
 
 use mongodb::bson::{Bson, Document, Timestamp, doc};
 
-use crate::error::{CommandError, Error, ErrorKind, Result, code};
+use crate::error::{CommandError, Error, ErrorKind, Result, code, duplicate_key};
 
 /// Returns a number that an aggregation counted, or 0 if the field is missing.
 pub fn number(found: &Document, field: &str) -> u64 {
@@ -72,10 +72,28 @@ pub fn refuse_one(
     }
 }
 
+/// The server's code of a `$lookup` whose result exceeds the limit of a document.
+pub const LOOKUP_TOO_LARGE: i32 = 4568;
+
+/// Explains the error of a command, if the server reports this code, or if a unique index refused a document.
+pub fn explained(
+    error: CommandError,
+    (expected, kind, message): (i32, ErrorKind, &'static str),
+    duplicate: &'static str,
+) -> Error {
+    if code(&error) == Some(expected) {
+        return Error::from_driver(kind, message, error);
+    }
+    match duplicate_key(&error) {
+        Some(_) => Error::from_driver(ErrorKind::DuplicateKey, duplicate, error),
+        None => error.into(),
+    }
+}
+
 /// Returns whether an aggregation failed because documents that the server can store are too large together.
 pub fn exceeds_memory(error: &CommandError) -> bool {
     /// The documents of a `$lookup`; a document or its buffer between two stages; a stage, without or with files.
-    const TOO_LARGE: [i32; 5] = [4568, 10334, 13548, 146, 292];
+    const TOO_LARGE: [i32; 5] = [LOOKUP_TOO_LARGE, 10334, 13548, 146, 292];
     code(error).is_some_and(|code| TOO_LARGE.contains(&code))
 }
 

@@ -5,6 +5,7 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
 use super::number;
+use crate::error::{Error, ErrorKind};
 
 /// How many documents a migration cannot migrate, by their reason. Each counts once, with the first reason that applies. The
 /// method of the migration documents the reasons.
@@ -35,6 +36,15 @@ impl InvalidDocuments {
     /// Returns the reasons, in the order in which they are checked, with the numbers of documents.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         self.0.iter().copied()
+    }
+
+    /// Refuses to skip everything, which a wrong setting causes.
+    #[doc(hidden)]
+    pub fn check_any_valid(&self, valid: u64, message: impl FnOnce() -> String) -> crate::Result<()> {
+        match valid > 0 || self.total() == 0 {
+            true => Ok(()),
+            false => Err(Error::new(ErrorKind::InvalidArgument, message())),
+        }
     }
 
     /// Reads the numbers that an aggregation counted, in fields with the names of the reasons.

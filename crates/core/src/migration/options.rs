@@ -5,10 +5,11 @@ use mongodb::bson::{Document, RawDocumentBuf};
 
 use serde::Serialize;
 
-use super::{Pace, SkipList, check_filter};
+use super::filter::record_filter;
+use super::{SkipList, check_filter};
 use crate::action::ActionFuture;
 use crate::conn::Conn;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::plan::Planned;
 use crate::progress::OnProgress;
 
@@ -30,21 +31,6 @@ pub struct MigrateOptions {
 crate::redacted_debug!(MigrateOptions);
 
 impl MigrateOptions {
-    /// Checks the numbers. Sends nothing.
-    ///
-    /// # Errors
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument) for a number that is 0.
-    pub fn check_numbers(&self) -> Result<()> {
-        let refuse = |message: &'static str| Err(Error::new(ErrorKind::InvalidArgument, message));
-        if self.chunk == Some(0) {
-            return refuse("the chunk size is 0, nothing was migrated: set it to 1 or more");
-        }
-        if self.rate == Some(0) {
-            return refuse("the rate is 0, nothing was migrated: set it to 1 or more");
-        }
-        Ok(())
-    }
-
     /// Checks the collection of the skipped documents and the filter. One round trip each, if there is one.
     ///
     /// # Errors
@@ -59,30 +45,21 @@ impl MigrateOptions {
             list.check_settings()?;
             list.check(conn).await?;
         }
-        if !self.filter.is_empty() {
-            check_filter(conn, source, &self.filter).await?;
-        }
-        Ok(())
+        check_filter(conn, source, &self.filter).await
     }
 
-    /// Returns how many units a chunk has: the default of the migration, unless the caller has set a number, and at most
-    /// those of one second.
-    #[must_use]
-    pub fn chunk(&self, default: u64) -> u64 {
-        let chunk = self.chunk.unwrap_or(default);
-        self.rate.map_or(chunk, |rate| chunk.min(rate))
+    /// Adds the selection of documents to the settings of a migration's record.
+    pub fn record_selection(&self, settings: &mut Document) {
+        record_filter(settings, &self.filter);
+        if let Some(list) = &self.skipped {
+            settings.insert("skipInvalid", list.name());
+        }
     }
 
     /// Returns how many documents or keys are migrated concurrently.
     #[must_use]
     pub fn concurrency(&self) -> usize {
         self.concurrency.unwrap_or(4).max(1)
-    }
-
-    /// Begins the pace of a run.
-    #[must_use]
-    pub fn pace(&self) -> Pace {
-        Pace::new(self.rate)
     }
 
     /// Returns the list of the skipped documents, if they are skipped.
@@ -118,7 +95,7 @@ pub trait Migration<'a>:
 /// migrates keys or documents `one by one`, of those that a scan reads, has `concurrency` in place of `chunk`. With `of
 /// selected documents` it has `filter` and `skip_invalid`.
 ///
-/// The action has a method `async fn migrate(self, conn: &mut Conn<'_>, reporter: Reporter<'_>) -> Result<Migrated>`,
+/// The action has a method `async fn migrate(self, conn: &mut Conn<'_>, progress: MigrationProgress<'_>) -> Result<Migrated>`,
 /// which a run and a plan share.
 ///
 /// ```text
@@ -183,15 +160,19 @@ macro_rules! migration {
                 let call = self.shared.operation($operation);
                 $crate::action::run(call, async move {
                     let mut conn = $crate::conn::Conn::plan();
-                    let migrated = self.migrate(&mut conn, $crate::progress::Reporter::default()).await?;
+                    let chunk = $crate::migration! { @default_chunk $($chunk)? };
+                    let progress = $crate::migration::MigrationProgress::new(&self.options, chunk, None)?;
+                    let migrated = self.migrate(&mut conn, progress).await?;
                     let warnings = conn.take_warnings();
                     Ok($crate::Planned::new(migrated, conn.into_commands()).with_warnings(warnings))
                 })
             }
 
             async fn execute(mut self) -> $crate::Result<$migrated> {
-                let reporter = $crate::progress::Reporter::new(self.on_progress.take());
-                self.migrate(&mut $crate::conn::Conn::new(), reporter).await
+                let chunk = $crate::migration! { @default_chunk $($chunk)? };
+                let call = self.on_progress.take();
+                let progress = $crate::migration::MigrationProgress::new(&self.options, chunk, call)?;
+                self.migrate(&mut $crate::conn::Conn::new(), progress).await
             }
         }
 
@@ -218,6 +199,9 @@ macro_rules! migration {
         $crate::migration! { @selected [$($documents)?] $name<$life $(, $param)*> }
     };
 
+    (@default_chunk) => { 1 };
+    (@default_chunk $chunk:literal) => { $chunk };
+
     (@chunks [] $($name:tt)*) => {};
     (@chunks [$chunk:literal $unit:literal] $name:ident<$life:lifetime $(, $param:ident)*>) => {
         impl<$life $(, $param)*> $name<$life $(, $param)*> {
@@ -227,10 +211,6 @@ macro_rules! migration {
 
                 #[doc = concat!("Sets the most ", $unit, " per second, by pauses between chunks, which then have at most those of one second.")]
                 rate(per_second: u64) => options.rate = Some(per_second);
-            }
-
-            fn chunk_size(&self) -> u64 {
-                self.options.chunk($chunk)
             }
         }
         $crate::migration! { @progress "chunk" $unit $name<$life $(, $param)*> }
@@ -281,38 +261,4 @@ macro_rules! migration {
             }
         }
     };
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_chunk_has_at_most_the_units_of_a_second() {
-        let chunk = |chunk, rate| {
-            let options = MigrateOptions {
-                chunk,
-                rate,
-                ..MigrateOptions::default()
-            };
-            options.chunk(100)
-        };
-        assert_eq!(chunk(None, None), 100);
-        assert_eq!(chunk(Some(7), None), 7);
-        assert_eq!(chunk(None, Some(10)), 10);
-        assert_eq!(chunk(Some(7), Some(1000)), 7);
-    }
-
-    #[test]
-    fn numbers_are_one_or_more() {
-        let mut options = MigrateOptions::default();
-        options.check_numbers().unwrap();
-        options.chunk = Some(0);
-        assert_eq!(options.check_numbers().unwrap_err().kind(), ErrorKind::InvalidArgument);
-        options = MigrateOptions {
-            rate: Some(0),
-            ..MigrateOptions::default()
-        };
-        assert_eq!(options.check_numbers().unwrap_err().kind(), ErrorKind::InvalidArgument);
-    }
 }

@@ -71,20 +71,9 @@ impl SkipList<'_> {
         ))
     }
 
-    /// Lists the documents of a filter, with their reasons, and removes those that an earlier run listed and that are
+    /// Lists the documents that stages select, with their reasons, and removes those that an earlier run listed and that are
     /// valid now. Idempotent.
     pub async fn write(
-        &self,
-        conn: &mut Conn<'_>,
-        invalid: Document,
-        reason: Bson,
-    ) -> std::result::Result<(), CommandError> {
-        self.write_selected(conn, vec![doc! { "$match": invalid }], reason)
-            .await
-    }
-
-    /// Does what [`write`](Self::write) does, for the documents that stages select.
-    pub async fn write_selected(
         &self,
         conn: &mut Conn<'_>,
         mut stages: Vec<Document>,

@@ -4,7 +4,7 @@ use mongo_patterns_core::ErrorKind::{
     TargetNotEmpty, TooLarge,
 };
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::migration::MigrationProgress;
 use mongo_patterns_core::{FieldName, Result, migration};
 use mongodb::Collection;
 use mongodb::bson::RawDocumentBuf;
@@ -100,9 +100,8 @@ impl MigrateFromReferences<'_> {
         sort_by(field: impl Into<String>) => sort = Some(field.into());
     }
 
-    async fn migrate(self, conn: &mut Conn<'_>, reporter: Reporter<'_>) -> Result<Migrated> {
+    async fn migrate(self, conn: &mut Conn<'_>, progress: MigrationProgress<'_>) -> Result<Migrated> {
         let (collection, settings) = (&self.shared.collection, &self.shared.settings);
-        let chunk = self.chunk_size();
         let reference = check_settings(collection, &self.source, self.reference, &settings.child_id)?;
         let sort = self.sort.map(FieldName::of_element).transpose()?;
         let migration = Migration {
@@ -119,8 +118,7 @@ impl MigrateFromReferences<'_> {
             parents: collection,
             source: &self.source,
             options: &self.options,
-            chunk,
         };
-        migration.migrate_all(conn, reporter).await
+        migration.migrate_all(conn, progress).await
     }
 }

@@ -3,7 +3,7 @@ use mongo_patterns_core::ErrorKind::{Corrupt, SettingsMismatch, Unsupported};
 #[allow(unused_imports)] // the links of the documentation use the trait
 use mongo_patterns_core::Repository;
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::migration::MigrationProgress;
 use mongo_patterns_core::{FieldName, Result, migration};
 
 use crate::migrate::existing;
@@ -72,7 +72,7 @@ migration! {
 }
 
 impl MigrateExisting<'_> {
-    async fn migrate(self, conn: &mut Conn<'_>, _: Reporter<'_>) -> Result<Migrated> {
+    async fn migrate(self, conn: &mut Conn<'_>, _: MigrationProgress<'_>) -> Result<Migrated> {
         existing(self.shared, self.embedded.transpose()?.as_ref(), conn).await
     }
 }

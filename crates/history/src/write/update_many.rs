@@ -27,9 +27,7 @@ const CONCURRENCY: usize = 4;
 pub(crate) async fn update_many(shared: &Shared, request: &Request) -> Result<UpdatedMany> {
     shared.check_write().await?;
     let (current, filter) = (&shared.current, &request.filter);
-    if !filter.is_empty() {
-        check_filter(&mut Conn::new(), current, filter).await?;
-    }
+    check_filter(&mut Conn::new(), current, filter).await?;
     let mut rows = send::find_rows(current, filter.clone(), options::ids(&shared.settings)).await?;
     let (mut done, mut last) = (UpdatedMany::default(), None);
     loop {

@@ -5,7 +5,7 @@ use futures::stream::iter;
 use mongo_patterns_core::conn::Conn;
 #[allow(unused_imports)] // the links of the documentation use them
 use mongo_patterns_core::error::ErrorKind::{Corrupt, InvalidArgument, SettingsMismatch, Unsupported};
-use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::migration::MigrationProgress;
 use mongo_patterns_core::verify::{Repair, Verify};
 #[allow(unused_imports)] // the links of the documentation use the trait
 use mongo_patterns_core::{Repository, Result, migration};
@@ -128,8 +128,7 @@ migration! {
 }
 
 impl MigrateExisting<'_> {
-    async fn migrate(self, conn: &mut Conn<'_>, reporter: Reporter<'_>) -> Result<Migrated> {
-        let chunk = self.chunk_size();
-        migrate_existing(self.shared, &self.options, chunk, conn, reporter).await
+    async fn migrate(self, conn: &mut Conn<'_>, progress: MigrationProgress<'_>) -> Result<Migrated> {
+        migrate_existing(self.shared, conn, progress).await
     }
 }

@@ -3,7 +3,7 @@ use std::sync::atomic::AtomicU64;
 #[allow(unused_imports)] // the links of the documentation use them
 use mongo_patterns_core::ErrorKind::{Configuration, Contention, SettingsMismatch, Unsupported};
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::migration::MigrationProgress;
 use mongo_patterns_core::{Result, migration};
 
 use crate::migrate::Existing;
@@ -82,13 +82,13 @@ migration! {
 }
 
 impl MigrateExisting<'_> {
-    async fn migrate(self, conn: &mut Conn<'_>, reporter: Reporter<'_>) -> Result<Migrated> {
+    async fn migrate(self, conn: &mut Conn<'_>, progress: MigrationProgress<'_>) -> Result<Migrated> {
         let (shared, options) = (self.shared, self.options);
         let existing = Existing {
             shared,
             options,
             listed: AtomicU64::new(0),
         };
-        existing.migrate_all(conn, reporter).await
+        existing.migrate_all(conn, progress).await
     }
 }

@@ -6,7 +6,7 @@ use mongo_patterns_core::ErrorKind::{
 #[allow(unused_imports)] // the links of the documentation use the trait
 use mongo_patterns_core::Repository;
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::migration::MigrationProgress;
 use mongo_patterns_core::{Result, migration};
 
 use crate::migrate::Migration;
@@ -157,13 +157,12 @@ impl MigrateFromReferences<'_> {
         self
     }
 
-    async fn migrate(self, conn: &mut Conn<'_>, reporter: Reporter<'_>) -> Result<Migrated> {
+    async fn migrate(self, conn: &mut Conn<'_>, progress: MigrationProgress<'_>) -> Result<Migrated> {
         let migration = Migration {
             shared: self.shared,
             fields: self.fields.checked(&self.shared.settings)?,
-            chunk: self.chunk_size(),
             options: self.options,
         };
-        migration.migrate_all(conn, reporter).await
+        migration.migrate_all(conn, progress).await
     }
 }

@@ -1,6 +1,5 @@
 //! The documents that cannot be migrated.
 
-use mongo_patterns_core::InvalidDocuments;
 use mongo_patterns_core::error::Remedy;
 use mongo_patterns_core::migration::refuse;
 use mongo_patterns_core::{Error, ErrorKind, Result};
@@ -42,20 +41,6 @@ fn error_at(when: When, error: Error) -> Error {
         (Some(id), Some(field)) => changed.at(id.clone(), field),
         _ => changed,
     }
-}
-
-/// Refuses to skip everything, which a wrong setting causes.
-pub(super) fn check_any_valid(documents: u64, skipped: &InvalidDocuments, has_begun: bool) -> Result<()> {
-    if documents > 0 || has_begun || skipped.total() == 0 {
-        return Ok(());
-    }
-    Err(Error::new(
-        ErrorKind::InvalidArgument,
-        format!(
-            "all {} documents to migrate are invalid, nothing was migrated: check the collections and the names of the fields",
-            skipped.total()
-        ),
-    ))
 }
 
 /// The problems of documents, in the order in which they are checked, with the kinds and the texts of their errors.

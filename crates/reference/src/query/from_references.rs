@@ -4,7 +4,7 @@ mod chunk;
 mod key;
 
 use mongo_patterns_core::FieldName;
-use mongo_patterns_core::migration::{Walk, both, record_filter};
+use mongo_patterns_core::migration::{MigrateOptions, Walk, both};
 use mongodb::bson::{Bson, Document, doc};
 
 use super::expression::{
@@ -42,10 +42,8 @@ pub(crate) struct FromReferences<'a> {
     /// The names of the collections.
     pub(crate) documents: &'a str,
     pub(crate) sources: &'a str,
-    /// The documents to migrate.
-    pub(crate) filter: &'a Document,
-    /// The collection that lists invalid documents, which are skipped then.
-    pub(crate) skipped: Option<&'a str>,
+    /// The filter of the documents to migrate, and whether invalid ones are skipped.
+    pub(crate) options: &'a MigrateOptions,
 }
 
 /// Returns the name of a field of the examined documents: `f` for the reference field, `b` for that of the ids, `g` for the one
@@ -66,7 +64,7 @@ impl FromReferences<'_> {
 
     /// Matches the documents that have something to migrate.
     pub(crate) fn selected(&self) -> Document {
-        both(self.filter.clone(), doc! { "$expr": self.is_open() })
+        both(self.options.filter.clone(), doc! { "$expr": self.is_open() })
     }
 
     /// Returns whether a document has something to migrate.
@@ -300,10 +298,7 @@ impl FromReferences<'_> {
     /// The settings that all calls of one migration share.
     pub(crate) fn record_settings(&self) -> Document {
         let mut settings = recorded(self.settings, self.fields, [self.documents, self.sources]);
-        record_filter(&mut settings, self.filter);
-        if let Some(list) = self.skipped {
-            settings.insert("skipInvalid", list);
-        }
+        self.options.record_selection(&mut settings);
         settings
     }
 }
@@ -337,8 +332,10 @@ pub(crate) mod tests {
             fields: &fields,
             documents: "orders",
             sources: "customers",
-            filter: &doc! { "shop": 1 },
-            skipped: None,
+            options: &MigrateOptions {
+                filter: doc! { "shop": 1 },
+                ..MigrateOptions::default()
+            },
         });
     }
 

@@ -1,6 +1,5 @@
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::migration::{Pace, Walk};
-use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::migration::{MigrationProgress, Walk};
 #[allow(unused_imports)] // the links of the documentation use them
 use mongo_patterns_core::{Error, ErrorKind::*, Repository};
 use mongo_patterns_core::{Result, migration};
@@ -66,43 +65,21 @@ migration! {
 }
 
 impl Migrate<'_> {
-    async fn migrate(self, conn: &mut Conn<'_>, reporter: Reporter<'_>) -> Result<Migrated> {
-        let (shared, chunk) = (self.shared, self.chunk_size());
-        self.options.check_numbers()?;
-        let run = Run {
-            shared,
-            chunk,
-            pace: self.options.pace(),
-        };
-        run.execute(conn, reporter).await
-    }
-}
-
-struct Run<'a> {
-    shared: &'a Shared,
-    chunk: u64,
-    pace: Pace,
-}
-
-impl Run<'_> {
-    async fn execute(mut self, conn: &mut Conn<'_>, mut reporter: Reporter<'_>) -> Result<Migrated> {
+    async fn migrate(self, conn: &mut Conn<'_>, mut progress: MigrationProgress<'_>) -> Result<Migrated> {
         let (collection, settings) = (&self.shared.collection, &self.shared.settings);
         let mut migrated = Migrated::default();
-        let walk = Walk::by_bytes(query::older(settings), self.chunk);
+        let walk = Walk::by_bytes(query::older(settings), progress.chunk);
         let (ensure, purpose) = (self.shared.ensure(), "walk through the older documents");
         let mut chunks = ensure
-            .begin_chunks(purpose, walk, collection, conn, &mut reporter)
+            .begin_chunks(purpose, walk, collection, conn, &mut progress)
             .await?;
         while let Some(chunk) = chunks.next_chunk().await? {
-            let documents = chunk.ids.len() as u64;
             match conn.is_plan() && migrated.documents > 0 {
                 true => convert::store(self.shared, &chunk.ids, &mut Conn::plan()).await?,
                 false => convert::store(self.shared, &chunk.ids, conn).await?,
             }
-            conn.count_migrated(documents);
-            migrated.documents += documents;
-            reporter.advance(documents);
-            self.pace.pause(conn, documents).await;
+            migrated.documents += chunk.documents();
+            progress.advance(conn, chunk.documents()).await;
         }
         Ok(migrated)
     }

@@ -1,7 +1,7 @@
 #[allow(unused_imports)] // the links of the documentation use them
 use mongo_patterns_core::Repository;
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::migration::MigrationProgress;
 use mongo_patterns_core::{Result, migration};
 
 use crate::migrate;
@@ -64,9 +64,7 @@ impl MigrateExisting<'_> {
         discard_embedded() => discard_embedded = true;
     }
 
-    async fn migrate(self, conn: &mut Conn<'_>, reporter: Reporter<'_>) -> Result<Migrated> {
-        self.options.check_numbers()?;
-        let chunks = (self.chunk_size(), self.options.pace());
-        migrate::existing(self.shared, self.discard_embedded, conn, chunks, reporter).await
+    async fn migrate(self, conn: &mut Conn<'_>, progress: MigrationProgress<'_>) -> Result<Migrated> {
+        migrate::existing(self.shared, self.discard_embedded, conn, progress).await
     }
 }

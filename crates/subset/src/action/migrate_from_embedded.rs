@@ -1,6 +1,6 @@
 use mongo_patterns_core::action::{ActionFuture, run};
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::migration::MigrationProgress;
 #[allow(unused_imports)] // the links of the documentation use them
 use mongo_patterns_core::{Error, ErrorKind, ErrorKind::*, Repository};
 use mongo_patterns_core::{FoundInvalid, Result, migration};
@@ -141,12 +141,11 @@ impl<'a> MigrateFromEmbedded<'a> {
         FromEmbedded {
             shared: self.shared,
             allow_non_empty_target: self.allow_non_empty_target,
-            chunk: self.chunk_size(),
             options: self.options,
         }
     }
 
-    async fn migrate(self, conn: &mut Conn<'_>, reporter: Reporter<'_>) -> Result<Migrated> {
-        self.migration().migrate(conn, reporter).await
+    async fn migrate(self, conn: &mut Conn<'_>, progress: MigrationProgress<'_>) -> Result<Migrated> {
+        self.migration().migrate(conn, progress).await
     }
 }

@@ -1,5 +1,5 @@
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::migration::MigrationProgress;
 #[allow(unused_imports)] // the links of the documentation use them
 use mongo_patterns_core::{ErrorKind::*, Repository};
 use mongo_patterns_core::{Result, migration};
@@ -73,9 +73,7 @@ migration! {
 }
 
 impl MigrateLayoutFrom<'_> {
-    async fn migrate(self, conn: &mut Conn<'_>, reporter: Reporter<'_>) -> Result<Migrated> {
-        self.options.check_numbers()?;
-        let chunks = (self.chunk_size(), self.options.pace());
-        migrate::layout(self.shared, self.old, conn, chunks, reporter).await
+    async fn migrate(self, conn: &mut Conn<'_>, progress: MigrationProgress<'_>) -> Result<Migrated> {
+        migrate::layout(self.shared, self.old, conn, progress).await
     }
 }

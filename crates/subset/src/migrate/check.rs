@@ -3,7 +3,7 @@
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::Remedy;
 use mongo_patterns_core::migration::{Step, exceeds_memory, number, refuse};
-use mongo_patterns_core::{Error, ErrorKind, InvalidDocuments, Result};
+use mongo_patterns_core::{ErrorKind, InvalidDocuments, Result};
 use mongodb::bson::Document;
 
 use crate::query::from_embedded::{EmbeddedChildren, any_child};
@@ -26,13 +26,13 @@ pub(super) async fn check_embedded(
     conn: &mut Conn<'_>,
     commands: &EmbeddedChildren<'_>,
 ) -> Result<(Document, InvalidDocuments)> {
-    let inspection = match commands.skipped {
+    let inspection = match commands.options.skipped {
         Some(_) => commands.inspection_of_invalid(None),
         None => commands.inspection().to_vec(),
     };
     let inspect = Step::aggregate("check the parents", &shared.parents, inspection);
     let found = conn.read(inspect).await?.first()?;
-    if commands.skipped.is_some() {
+    if commands.options.skipped.is_some() {
         check_ids(shared, conn, commands, &found).await?;
         let skipped = InvalidDocuments::of(&found, &REASONS);
         return Ok((found, skipped));
@@ -91,20 +91,16 @@ async fn check_ids(
 
 /// Refuses to skip everything, which a wrong setting causes.
 pub(super) fn check_any_valid(parents: u64, skipped: &InvalidDocuments) -> Result<()> {
-    if parents > 0 || skipped.total() == 0 {
-        return Ok(());
-    }
-    let reasons = skipped.iter().filter(|(_, parents)| *parents > 0);
-    let reasons: Vec<String> = reasons
-        .map(|(reason, parents)| format!("{reason}: {parents}"))
-        .collect();
-    Err(Error::new(
-        ErrorKind::InvalidArgument,
+    skipped.check_any_valid(parents, || {
+        let reasons = skipped.iter().filter(|(_, parents)| *parents > 0);
+        let reasons: Vec<String> = reasons
+            .map(|(reason, parents)| format!("{reason}: {parents}"))
+            .collect();
         format!(
             "all parents with embedded children are invalid ({}), nothing was migrated: check the names of the fields",
             reasons.join(", ")
-        ),
-    ))
+        )
+    })
 }
 
 /// Checks the children that are stored already.

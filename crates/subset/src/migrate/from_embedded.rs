@@ -1,13 +1,11 @@
 //! The migration from embedded children: checks, then chunk by chunk a copy and a rebuild, then a scan for stale
 //! parents.
 
-use mongo_patterns_core::catalog::{Last, Record};
+use mongo_patterns_core::catalog::Record;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::CommandError;
-use mongo_patterns_core::migration::{Chunk, MigrateOptions, Step, check_filter, number};
-use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::migration::{Chunk, MigrateOptions, MigrationProgress, Step, check_filter, number, selecting};
 use mongo_patterns_core::{Error, ErrorKind, FoundInvalid, InvalidDocuments, Result, RetryPolicy, error};
-use mongodb::Collection;
 use mongodb::bson::Bson;
 
 use super::check::{REASONS, check_any_valid, check_embedded, check_stored};
@@ -20,48 +18,43 @@ use crate::results::Migrated;
 pub(crate) struct FromEmbedded<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) allow_non_empty_target: bool,
-    /// About how many children a chunk has.
-    pub(crate) chunk: u64,
     pub(crate) options: MigrateOptions,
 }
 
 impl FromEmbedded<'_> {
-    pub(crate) async fn migrate(&self, conn: &mut Conn<'_>, mut reporter: Reporter<'_>) -> Result<Migrated> {
-        let shared = self.shared;
-        self.options.check_numbers()?;
-        let record = Record::of(&shared.children);
+    pub(crate) async fn migrate(&self, conn: &mut Conn<'_>, mut progress: MigrationProgress<'_>) -> Result<Migrated> {
+        let (shared, commands) = (self.shared, self.commands());
+        let Shared { parents, children, .. } = shared;
         let ensure = shared.ensure();
         let state = ensure.check_for_migration(conn).await?;
-        let (last, total, skipped) = self.check(conn, &record).await?;
+        self.options.check_selection(conn, parents, children).await?;
+        let record = Record::read(children, commands.record_settings(), conn).await?;
+        record.check_settings("an unfinished migration into the collection of the children has other names, another filter or another list of skipped parents, nothing was migrated: resume it with the same ones first")?;
+        let (total, skipped) = self.check(conn, &record).await?;
         ensure.run_after(state, conn).await?;
-        if let Some(list) = self.options.skip_list(&shared.parents, &shared.children) {
-            let (invalid, reason) = (self.commands().invalid(), self.commands().reason());
-            list.write(conn, invalid, reason).await?;
+        if let Some(list) = self.options.skip_list(parents, children) {
+            let invalid = selecting(commands.invalid()).into_iter().collect();
+            list.write(conn, invalid, commands.reason()).await?;
         }
-        self.take_over(conn, &record, last.as_ref()).await?;
+        record.begin(conn).await?;
+        self.wait_for_earlier_copy(conn).await?;
         let mut migrated = Migrated {
-            resumed: last.is_some(),
+            resumed: record.is_resumed(),
             skipped,
             ..Migrated::default()
         };
-        let before = last.map_or(0, |last| last.position.migrated);
-        reporter.begin(total);
-        let mut pace = self.options.pace();
-        let walk = self.commands().walk(self.chunk);
-        let mut chunks = conn
-            .chunks("read the ids of the parents", walk, &shared.parents)
-            .await?;
+        let before = record.position().migrated;
+        progress.reporter.begin(total);
+        let walk = commands.walk(progress.chunk);
+        let mut chunks = conn.chunks("read the ids of the parents", walk, parents).await?;
         while let Some(chunk) = chunks.next_chunk().await? {
             self.migrate_chunk(conn, &record, &chunk).await?;
-            migrated.parents += chunk.ids.len() as u64;
+            migrated.parents += chunk.documents();
             migrated.children += chunk.weight;
-            let children = before + migrated.children;
-            record.advance(conn, &Bson::Null, children).await?;
-            conn.count_migrated(chunk.weight);
-            reporter.advance(chunk.weight);
-            pace.pause(conn, chunk.weight).await;
+            record.advance(conn, &Bson::Null, before + migrated.children).await?;
+            progress.advance(conn, chunk.weight).await;
         }
-        let among = self.commands().rebuilt();
+        let among = commands.rebuilt();
         let scope = among.as_ref().map_or(RebuildScope::Stale, RebuildScope::StaleAmong);
         rebuild(shared, conn, "rebuild the stale subsets", scope).await?;
         let rebuilt = rebuild_stale(shared, conn, among).await;
@@ -70,40 +63,25 @@ impl FromEmbedded<'_> {
         Ok(migrated)
     }
 
-    /// Runs all checks. Returns the unfinished migration to resume, the number of children to migrate, and the parents to
-    /// skip.
-    async fn check(&self, conn: &mut Conn<'_>, record: &Record) -> Result<(Option<Last>, u64, InvalidDocuments)> {
+    /// Checks the parents and the stored children. Returns the number of children to migrate, and the parents to skip.
+    async fn check(&self, conn: &mut Conn<'_>, record: &Record) -> Result<(u64, InvalidDocuments)> {
         let commands = self.commands();
-        let (parents, children) = (&self.shared.parents, &self.shared.children);
-        self.options.check_selection(conn, parents, children).await?;
-        let last = record.read(conn).await?;
-        let has_begun = last.as_ref().is_some_and(|last| last.has(&commands.record_settings()));
-        let last = last.filter(|last| !last.finished);
-        let is_resumed = has_begun && last.is_some();
-        if last.is_some() && !is_resumed {
-            return Err(Error::new(
-                ErrorKind::InvalidArgument,
-                "an unfinished migration into the collection of the children has other names, another filter or another list of skipped parents, nothing was migrated: resume it with the same ones first",
-            ));
+        let (inspected, skipped) = check_embedded(self.shared, conn, &commands).await?;
+        let parents = number(&inspected, "parents");
+        if !record.has_begun() {
+            check_any_valid(parents, &skipped)?;
         }
-        let (found, skipped) = check_embedded(self.shared, conn, &commands).await?;
-        if !has_begun {
-            check_any_valid(number(&found, "parents"), &skipped)?;
-        }
-        if number(&found, "parents") > 0 {
-            let allow_non_empty_target = self.allow_non_empty_target || is_resumed;
+        if parents > 0 {
+            let allow_non_empty_target = self.allow_non_empty_target || record.is_resumed();
             check_stored(self.shared, conn, &commands, allow_non_empty_target).await?;
         }
-        Ok((last, number(&found, "children"), skipped))
+        Ok((number(&inspected, "children"), skipped))
     }
 
     /// Finds the parents that cannot be migrated, among all or a sample.
     pub(crate) async fn find_invalid(&self, sample: Option<u32>) -> Result<FoundInvalid> {
         let (conn, parents) = (&mut Conn::new(), &self.shared.parents);
-        let filter = &self.options.filter;
-        if !filter.is_empty() {
-            check_filter(conn, parents, filter).await?;
-        }
+        check_filter(conn, parents, &self.options.filter).await?;
         let inspection = self.commands().inspection_of_invalid(sample);
         let found = conn.read(Step::aggregate("check the parents", parents, inspection));
         let found = found.await?.first()?;
@@ -120,18 +98,13 @@ impl FromEmbedded<'_> {
             settings: &self.shared.settings,
             parents: self.shared.parents.name(),
             children: self.shared.children.name(),
-            filter: &self.options.filter,
-            skipped: self.options.skipped.as_ref().map(Collection::name),
+            options: &self.options,
         }
     }
 
-    /// Takes the migration over from any other call: a copy that begins later finds that the record is not its own.
-    /// Waits for a copy that began earlier, which the server may still execute for a client that was killed.
-    async fn take_over(&self, conn: &mut Conn<'_>, record: &Record, last: Option<&Last>) -> Result<()> {
-        match last {
-            Some(_) => record.resume(conn).await?,
-            None => record.begin(conn, self.commands().record_settings()).await?,
-        }
+    /// Waits for a copy of an earlier call, which the server may still execute for a client that was killed. One that
+    /// begins later finds that the record is not its own.
+    async fn wait_for_earlier_copy(&self, conn: &mut Conn<'_>) -> Result<()> {
         let policy = RetryPolicy::default().with_max_attempts(u32::MAX);
         let mut attempts = policy.start();
         loop {

@@ -21,7 +21,7 @@
 mod conflicts;
 
 use mongo_patterns_core::catalog;
-use mongo_patterns_core::migration::{Walk, both, record_filter};
+use mongo_patterns_core::migration::{MigrateOptions, Walk, both};
 use mongodb::bson::{Bson, Document, Timestamp, doc};
 
 use crate::query::embedded_ids::{embedded_ids, is_unmigrated};
@@ -35,10 +35,8 @@ pub(crate) struct EmbeddedChildren<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) parents: &'a str,
     pub(crate) children: &'a str,
-    /// The parents to migrate.
-    pub(crate) filter: &'a Document,
-    /// The collection that lists invalid parents, which are skipped then.
-    pub(crate) skipped: Option<&'a str>,
+    /// The filter of the parents to migrate, and whether invalid ones are skipped.
+    pub(crate) options: &'a MigrateOptions,
 }
 
 impl EmbeddedChildren<'_> {
@@ -268,16 +266,13 @@ impl EmbeddedChildren<'_> {
             "parent": self.settings.parent.as_str(),
             "childId": self.settings.child_id.as_str(),
         };
-        record_filter(&mut settings, self.filter);
-        if let Some(list) = self.skipped {
-            settings.insert("skipInvalid", list);
-        }
+        self.options.record_selection(&mut settings);
         settings
     }
 
     /// Returns the filter of the parents to migrate.
     pub(crate) fn selected(&self) -> Document {
-        match self.skipped {
+        match self.options.skipped {
             Some(_) => both(
                 self.given(),
                 doc! { "$expr": { "$not": [{ "$or": self.any_problem() }] } },
@@ -288,9 +283,9 @@ impl EmbeddedChildren<'_> {
 
     /// Returns a filter of the parents whose subsets this migration rebuilds at its end. `None` for all.
     pub(crate) fn rebuilt(&self) -> Option<Document> {
-        let takes_all = self.filter.is_empty() && self.skipped.is_none();
+        let takes_all = self.options.filter.is_empty() && self.options.skipped.is_none();
         let is_not_skipped = || doc! { "$or": [{ "$nor": [self.unmigrated()] }, self.selected()] };
-        (!takes_all).then(|| both(self.filter.clone(), is_not_skipped()))
+        (!takes_all).then(|| both(self.options.filter.clone(), is_not_skipped()))
     }
 
     fn unmigrated(&self) -> Document {
@@ -299,7 +294,7 @@ impl EmbeddedChildren<'_> {
 
     /// Returns the same filter, with the invalid parents.
     fn given(&self) -> Document {
-        both(self.unmigrated(), self.filter.clone())
+        both(self.unmigrated(), self.options.filter.clone())
     }
 
     fn unmanaged(&self) -> Document {
@@ -341,8 +336,7 @@ mod tests {
             settings: &settings,
             parents: "product",
             children: "review",
-            filter: &doc! {},
-            skipped: None,
+            options: &MigrateOptions::default(),
         };
         let record = doc! { "_id": "review", "run": 7 };
         let stages = form.copy(&vec![Bson::from("$name")].into(), record.clone());

@@ -3,8 +3,7 @@
 use futures::TryStreamExt;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::code;
-use mongo_patterns_core::migration::{Pace, Step, Walk};
-use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::migration::{MigrationProgress, Step, Walk};
 use mongo_patterns_core::{ErrorKind, Result};
 use mongodb::bson::{Document, doc};
 
@@ -60,13 +59,12 @@ pub(crate) async fn rebuild_chunks(
     shared: &Shared,
     conn: &mut Conn<'_>,
     every: bool,
-    (chunk, mut pace): (u64, Pace),
-    mut reporter: Reporter<'_>,
+    mut progress: MigrationProgress<'_>,
 ) -> Result<(u64, u64)> {
     let parents = &shared.parents;
     let count = Step::estimated_count("count the parents", parents);
-    reporter.begin(conn.read(count).await?.count);
-    let walk = Walk::by_number(Document::new(), chunk);
+    progress.reporter.begin(conn.read(count).await?.count);
+    let walk = Walk::by_number(Document::new(), progress.chunk);
     let mut chunks = conn.chunks("read the ids of the parents", walk, parents).await?;
     while let Some(chunk) = chunks.next_chunk().await? {
         let scope = match every {
@@ -74,11 +72,9 @@ pub(crate) async fn rebuild_chunks(
             false => RebuildScope::StaleOf(&chunk.ids),
         };
         rebuild(shared, conn, "rebuild the subsets of a chunk", scope).await?;
-        conn.count_migrated(chunk.weight);
-        reporter.advance(chunk.weight);
-        pace.pause(conn, chunk.weight).await;
+        progress.advance(conn, chunk.weight).await;
     }
-    Ok((reporter.done(), rebuild_stale(shared, conn, None).await?))
+    Ok((progress.reporter.done(), rebuild_stale(shared, conn, None).await?))
 }
 
 /// Rebuilds all subsets that are still stale, one by one, or those of the parents of a filter. Returns how many it wrote.

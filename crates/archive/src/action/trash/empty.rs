@@ -1,7 +1,7 @@
 #[allow(unused_imports)] // the documentation links to them
 use mongo_patterns_core::ErrorKind::{IndexMissing, InvalidArgument, SettingsMismatch};
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::migration::MigrationProgress;
 use mongo_patterns_core::{Result, age, migration};
 use mongodb::bson::DateTime;
 
@@ -50,18 +50,15 @@ migration! {
 }
 
 impl EmptyBefore<'_> {
-    async fn migrate(self, conn: &mut Conn<'_>, reporter: Reporter<'_>) -> Result<DeletedArchived> {
-        let (shared, chunk) = (self.shared, self.chunk_size());
-        self.options.check_numbers()?;
+    async fn migrate(self, conn: &mut Conn<'_>, progress: MigrationProgress<'_>) -> Result<DeletedArchived> {
+        let shared = self.shared;
         let deletion = Deletion {
             ensure: &shared.ensure(),
             collection: &shared.trash,
             filter: age::before(DELETED_AT, self.before),
             index: age::index(DELETED_AT),
-            chunk,
-            pace: self.options.pace(),
             related: None,
         };
-        deletion.run(conn, reporter).await
+        deletion.run(conn, progress).await
     }
 }
