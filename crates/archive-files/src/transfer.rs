@@ -2,7 +2,7 @@
 
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::document_id::by_ids;
-use mongo_patterns_core::migration::{Step, both};
+use mongo_patterns_core::migration::{Step, and};
 use mongo_patterns_core::stored::id_of;
 use mongo_patterns_core::{Error, ErrorKind, Result, transaction};
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
@@ -68,7 +68,7 @@ impl Transfer<'_> {
     /// Moves documents together, or lists the commands of a plan.
     pub(crate) async fn attempt(&self, ids: &[Bson], conn: &mut Conn<'_>) -> Result<Moved> {
         let (shared, age_field) = (self.shared, self.shared.age_field());
-        let filter = both(by_ids(ids), self.filter.clone());
+        let filter = and(by_ids(ids), self.filter.clone());
         let documents = read(shared, filter.clone(), conn).await?;
         if documents.is_empty() {
             return Ok(Moved::default());
@@ -110,7 +110,7 @@ impl Transfer<'_> {
 
     /// Counts the documents of a chunk that a run would move.
     pub(crate) async fn count(&self, ids: &[Bson]) -> Result<Moved> {
-        let filter = both(by_ids(ids), self.filter.clone());
+        let filter = and(by_ids(ids), self.filter.clone());
         let documents = read(self.shared, filter, &mut Conn::plan()).await?;
         Ok(Moved::count(&documents, self.shared.age_field()))
     }

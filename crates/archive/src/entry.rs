@@ -82,7 +82,7 @@ pub(crate) fn of_document(id: &Bson) -> Document {
 pub(crate) fn document_of(entry: &RawDocument) -> Result<&RawDocument> {
     entry.get_document("document").map_err(|_| {
         let text = "an entry of the trash has no document in its field `document`, nothing was changed: correct it or delete it";
-        Error::new(ErrorKind::Corrupt, text).at(id_of(entry), "document")
+        Error::new(ErrorKind::Corrupt, text).of_document(id_of(entry), "document")
     })
 }
 

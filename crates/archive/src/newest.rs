@@ -10,7 +10,7 @@
 use mongo_patterns_core::Result;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::document_id::with_ids;
-use mongo_patterns_core::migration::{Step, both};
+use mongo_patterns_core::migration::{Step, and};
 use mongodb::Collection;
 use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc};
 use mongodb::options::FindOptions;
@@ -48,14 +48,14 @@ impl Newest<'_> {
             // An array matches by each of its elements.
             doc! { by: { "$eq": value, "$not": { "$type": "array" } }, age: { "$lt": time } }
         });
-        Ok(Some(both(filter, doc! { "$or": older.collect::<Vec<_>>() })))
+        Ok(Some(and(filter, doc! { "$or": older.collect::<Vec<_>>() })))
     }
 
     /// Groups by the index, of which the server reads one key for each value.
     fn stages(self, values: &[Bson]) -> [Document; 3] {
         let Self { by, age, before } = self;
         [
-            doc! { "$match": both(with_ids(by, values), doc! { age: { "$lt": before } }) },
+            doc! { "$match": and(with_ids(by, values), doc! { age: { "$lt": before } }) },
             doc! { "$sort": { by: -1, age: -1 } },
             doc! { "$group": { "_id": format!("${by}"), "newest": { "$first": format!("${age}") } } },
         ]

@@ -6,7 +6,7 @@ use mongo_patterns_core::Result;
 use mongo_patterns_core::action::batch_size;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::document_id::bytes;
-use mongo_patterns_core::migration::both;
+use mongo_patterns_core::migration::and;
 use mongo_patterns_core::pages::check_limit;
 use mongo_patterns_core::stored::id_of;
 use mongodb::Collection;
@@ -55,7 +55,7 @@ impl Page<'_> {
             .batch_size(batch_size(limit))
             .build();
         let is_date = doc! { self.date: { "$not": { "$type": "array" } } };
-        let documents = conn.find_all(from, both(is_date, filter), options);
+        let documents = conn.find_all(from, and(is_date, filter), options);
         let documents = documents.await?;
         let last = after
             .filter(|_| !self.newest_first)

@@ -2,7 +2,7 @@
 
 use mongo_patterns_core::FieldName;
 use mongo_patterns_core::age::AgeLimit;
-use mongo_patterns_core::migration::both;
+use mongo_patterns_core::migration::and;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
 /// Counts the documents from before a time that are not kept, with the oldest. Of those with one value, the newest is kept.
@@ -28,7 +28,7 @@ pub(crate) fn due(limit: &AgeLimit, newest_by: Option<&FieldName>) -> Vec<Docume
 /// Matches documents whose age field has another value than a date. Those without a value are kept on purpose.
 pub(crate) fn without_date(age: &str) -> Document {
     let other = doc! { "$or": [{ age: { "$not": { "$type": ["date", "null"] } } }, { age: { "$type": "array" } }] };
-    both(other, doc! { age: { "$exists": true } })
+    and(other, doc! { age: { "$exists": true } })
 }
 
 /// Where a page begins, in the index.

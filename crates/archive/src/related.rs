@@ -20,7 +20,7 @@ use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::document_id::{bytes, with_ids};
 use mongo_patterns_core::error::refused_move;
 use mongo_patterns_core::index::{Managed, PlannedIndex};
-use mongo_patterns_core::migration::{Step, both, number};
+use mongo_patterns_core::migration::{Step, and, number};
 use mongo_patterns_core::stored::{id_of, value};
 use mongo_patterns_core::{DocumentId, Error, ErrorKind, FieldName, Result};
 use mongodb::Collection;
@@ -67,7 +67,7 @@ impl RelatedCollection {
     /// Matches those of documents with these ids. An array has the ids of several documents.
     pub(crate) fn with_ids(&self, ids: &[Bson]) -> Document {
         let field = self.field.as_str();
-        both(with_ids(field, ids), doc! { field: { "$not": { "$type": "array" } } })
+        and(with_ids(field, ids), doc! { field: { "$not": { "$type": "array" } } })
     }
 }
 
@@ -269,5 +269,5 @@ fn too_large(id: &Bson) -> Error {
         ErrorKind::TooLarge,
         "a document has more than 100,000 related documents, or 32 MiB of them, which do not move in one transaction, so it stays, nothing was changed: keep it, or delete some of them",
     )
-    .at(id.clone(), "")
+    .of_document(id.clone(), "")
 }

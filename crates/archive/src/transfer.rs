@@ -17,7 +17,7 @@
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::document_id::{by_id, by_ids};
 use mongo_patterns_core::error::refused_move;
-use mongo_patterns_core::migration::{Step, both};
+use mongo_patterns_core::migration::{Step, and};
 use mongo_patterns_core::stored::id_of;
 use mongo_patterns_core::{Error, ErrorKind, Result, RetryPolicy, transaction};
 use mongodb::Collection;
@@ -130,7 +130,7 @@ impl Transfer<'_> {
     async fn attempt(self, ids: &[Bson], reads_target: bool, conn: &mut Conn<'_>) -> Result<Moved> {
         let Self { from, to, .. } = self;
         let (mut moved, mut replaced) = (Moved::default(), None);
-        let mut filter = both(by_ids(ids), self.filter.clone());
+        let mut filter = and(by_ids(ids), self.filter.clone());
         if let Some(newest) = self.newest {
             let Some(older) = newest.leave_out(from, filter, conn).await? else {
                 return Ok(moved);
@@ -145,7 +145,7 @@ impl Transfer<'_> {
             } else if let Some(in_target) = in_target {
                 let all = documents.len();
                 // The server compares, to which ids of different types can be equal.
-                documents = read(from, both(filter, doc! { "$nor": [in_target] }), conn).await?;
+                documents = read(from, and(filter, doc! { "$nor": [in_target] }), conn).await?;
                 moved.conflicts = (all - documents.len()) as u64;
             }
         }

@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn the_text_of_an_error_does_not_contain_the_id_of_the_document() {
-        let error = Error::new(ErrorKind::InvalidTime, "2 documents have no time").at("alice".into(), "date");
+        let error = Error::new(ErrorKind::InvalidTime, "2 documents have no time").of_document("alice".into(), "date");
         let failure = Failure::from(error);
         assert_eq!(failure.exit.code(), 1);
         assert!(

@@ -6,7 +6,7 @@ use mongodb::bson::{DateTime, Document, doc};
 
 use crate::error::Result;
 use crate::field::FieldName;
-use crate::migration::both;
+use crate::migration::and;
 use crate::settings::{configuration, required};
 
 /// The documents that are old enough: by the date in a field, but for those to keep.
@@ -47,7 +47,7 @@ impl AgeLimit {
         let old = before(self.field.as_str(), time);
         match &self.keep {
             None => old,
-            Some(keep) => both(old, doc! { "$nor": [keep.clone()] }),
+            Some(keep) => and(old, doc! { "$nor": [keep.clone()] }),
         }
     }
 }

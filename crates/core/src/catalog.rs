@@ -59,7 +59,7 @@ use mongodb::bson::RawDocumentBuf;
 use mongodb::options::{CollectionOptions, ReadConcern, WriteConcern};
 
 #[doc(hidden)]
-pub use self::entry::{Entry, Stored};
+pub use self::entry::{Entry, StoredSettings};
 #[doc(hidden)]
 pub use self::plausible::{OwnField, OwnFields, check_fields, implausible};
 pub use self::record::{Position, Record};

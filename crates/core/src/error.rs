@@ -124,13 +124,13 @@ impl Error {
     /// Creates the error of a stored document that violates an invariant.
     #[doc(hidden)]
     pub fn corrupt(document_id: Bson, field: &str, message: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(ErrorKind::Corrupt, message).at(document_id, field)
+        Self::new(ErrorKind::Corrupt, message).of_document(document_id, field)
     }
 
     /// Sets the stored document, and its field unless the name is empty.
     #[doc(hidden)]
     #[must_use]
-    pub fn at(mut self, document_id: Bson, field: impl Into<String>) -> Self {
+    pub fn of_document(mut self, document_id: Bson, field: impl Into<String>) -> Self {
         let field = field.into();
         self.0.document_id = Some(document_id);
         self.0.field = (!field.is_empty()).then_some(field);
@@ -369,7 +369,7 @@ mod tests {
         let error = Error::new(ErrorKind::Contention, "other writers were faster: try again later")
             .in_operation(&operation())
             .with_key("alice@example.com")
-            .at(Bson::String("alice@example.com_1698335223".into()), "history.3")
+            .of_document(Bson::String("alice@example.com_1698335223".into()), "history.3")
             .tried(7, Duration::from_millis(1234));
         assert_eq!(
             error.to_string(),

@@ -32,7 +32,7 @@ use mongodb::Collection;
 use mongodb::bson::RawDocumentBuf;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-pub use self::joined::{Joined, Stored, Target, Turn};
+pub use self::joined::{BatchOutcome, Entered, Joined, Target};
 use self::repositories::Repository;
 use crate::measure;
 
@@ -57,39 +57,39 @@ impl fmt::Debug for Lanes {
 /// The lanes of a call, which are free again when the last clone is dropped.
 #[derive(Clone, Debug, Default)]
 pub struct Lane {
-    _held: Option<Arc<Vec<Held>>>,
+    _held: Option<Arc<Vec<HeldLane>>>,
 }
 
 impl Lane {
-    fn of(held: Vec<Held>) -> Self {
+    fn of(held: Vec<HeldLane>) -> Self {
         let _held = Some(Arc::new(held));
         Self { _held }
     }
 }
 
 /// The lane of one document. The fields are dropped in this order.
-struct Held {
+struct HeldLane {
     _permit: OwnedSemaphorePermit,
-    _place: Place,
+    _queued: QueuedCall,
 }
 
-impl fmt::Debug for Held {
+impl fmt::Debug for HeldLane {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Held").finish_non_exhaustive()
+        f.debug_struct("HeldLane").finish_non_exhaustive()
     }
 }
 
-/// A place in the queue of a document, or at its head.
-struct Place {
+/// A call in the queue of a document, or at its head.
+struct QueuedCall {
     lanes: Lanes,
     key: String,
     semaphore: Arc<Semaphore>,
 }
 
-impl Drop for Place {
+impl Drop for QueuedCall {
     fn drop(&mut self) {
         let mut lanes = self.lanes.lock();
-        // Only the map and this place have it.
+        // Only the map and this call have it.
         if Arc::strong_count(&self.semaphore) == 2 {
             lanes.remove(&self.key);
         }
@@ -115,7 +115,7 @@ impl Lanes {
         self.0.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn place(&self, key: &str) -> Place {
+    fn queue(&self, key: &str) -> QueuedCall {
         let mut lanes = self.lock();
         let semaphore = match lanes.get(key) {
             Some(semaphore) => Arc::clone(semaphore),
@@ -126,7 +126,7 @@ impl Lanes {
             }
         };
         drop(lanes);
-        Place {
+        QueuedCall {
             lanes: self.clone(),
             key: key.to_owned(),
             semaphore,
@@ -140,7 +140,7 @@ impl Lanes {
 
     /// Takes the lane of a document if no other call has it or waits for it.
     pub fn try_enter(&self, key: &str) -> Option<Lane> {
-        let held = self.place(key).take()?;
+        let held = self.queue(key).take()?;
         Some(Lane::of(vec![held]))
     }
 
@@ -158,46 +158,46 @@ impl Lanes {
     /// Waits for the lane of a document, for calls that are counted as waiting themselves.
     fn enter_for_others<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Lane> {
         Box::pin(async {
-            let held = match self.place(key).try_take() {
+            let held = match self.queue(key).try_take() {
                 Ok(held) => held,
-                Err(place) => place.wait().await,
+                Err(queued) => queued.wait().await,
             };
             Lane::of(vec![held])
         })
     }
 
-    async fn hold(&self, key: &str) -> Held {
-        let place = match self.place(key).try_take() {
+    async fn hold(&self, key: &str) -> HeldLane {
+        let queued = match self.queue(key).try_take() {
             Ok(held) => return held,
-            Err(place) => place,
+            Err(queued) => queued,
         };
         let _waiting = measure::Waiting::begin(&self.0.collection);
-        place.wait().await
+        queued.wait().await
     }
 }
 
-impl Place {
-    async fn wait(self) -> Held {
+impl QueuedCall {
+    async fn wait(self) -> HeldLane {
         loop {
             // The semaphore is never closed.
             if let Ok(permit) = Arc::clone(&self.semaphore).acquire_owned().await {
-                return Held {
+                return HeldLane {
                     _permit: permit,
-                    _place: self,
+                    _queued: self,
                 };
             }
         }
     }
 
-    fn take(self) -> Option<Held> {
+    fn take(self) -> Option<HeldLane> {
         self.try_take().ok()
     }
 
-    fn try_take(self) -> Result<Held, Self> {
+    fn try_take(self) -> Result<HeldLane, Self> {
         match Arc::clone(&self.semaphore).try_acquire_owned() {
-            Ok(permit) => Ok(Held {
+            Ok(permit) => Ok(HeldLane {
                 _permit: permit,
-                _place: self,
+                _queued: self,
             }),
             Err(_) => Err(self),
         }

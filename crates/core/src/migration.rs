@@ -41,8 +41,8 @@ mod progress;
 mod skipped;
 
 pub use crate::send::{Reply, Step};
-pub use chunks::{Chunk, Chunks, Walk};
-pub use filter::{FILTER, both, check_filter, selecting};
+pub use chunks::{Chunk, ChunkedFind, Chunks};
+pub use filter::{FILTER, and, check_filter, selecting};
 pub use inspect::{LOOKUP_TOO_LARGE, count_if, exceeds_memory, explained, is_inserted, number, refuse, refuse_one};
 pub use invalid::{FoundInvalid, InvalidDocuments};
 pub use options::{MigrateOptions, Migration};

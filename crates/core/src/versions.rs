@@ -170,7 +170,7 @@ pub fn convert(field: &FieldName, step: &Convert, version: u32, stored: &RawDocu
     let converted = step(stored).and_then(|converted| joined(field, version + 1, stored, &converted));
     converted.map_err(|error| {
         let path = error.field().unwrap_or_default().to_owned();
-        error.at(id_of(stored), path).with_step(version.to_string())
+        error.of_document(id_of(stored), path).with_step(version.to_string())
     })
 }
 

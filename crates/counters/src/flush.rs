@@ -157,7 +157,7 @@ impl Flushing<'_> {
                 *outcome = Outcome::Refused;
                 let (id, field) = (batch.counts[from + index].id.clone(), settings.field.as_str());
                 let error = error.with_text(REFUSED);
-                self.refused = Some(error.at(id, field).of_collection(collection));
+                self.refused = Some(error.of_document(id, field).of_collection(collection));
             }
         }
         batch.settle(from, may_be_added, &mut self.shared.pending(), |index| outcomes[index]);

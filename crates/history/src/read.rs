@@ -5,7 +5,7 @@
 
 use mongo_patterns_core::Result;
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::migration::both;
+use mongo_patterns_core::migration::and;
 use mongo_patterns_core::pages::IdPage;
 use mongodb::bson::{Bson, DateTime, Document, RawDocument, RawDocumentBuf};
 use serde::de::DeserializeOwned;
@@ -45,7 +45,7 @@ pub(crate) async fn find_matching(
     conn: &mut Conn<'_>,
 ) -> Result<Option<RawDocumentBuf>> {
     let settings = &shared.settings;
-    let filter = both(query::current(settings, id), filter.clone());
+    let filter = and(query::current(settings, id), filter.clone());
     let options = options::find_current(settings);
     Ok(conn.find_one(&shared.current, filter, options).await?)
 }

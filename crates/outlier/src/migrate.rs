@@ -13,7 +13,7 @@ use futures::stream::try_unfold;
 use futures::{Stream, TryStreamExt};
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::Remedy;
-use mongo_patterns_core::migration::{MigrateOptions, MigrationProgress, Pace, both};
+use mongo_patterns_core::migration::{MigrateOptions, MigrationProgress, Pace, and};
 use mongo_patterns_core::{PlannedCommand, Result};
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, doc};
@@ -131,7 +131,7 @@ impl Existing<'_> {
             return Ok(true);
         }
         let options = FindOneOptions::builder().projection(doc! { "_id": 1 }).build();
-        let selected = both(query::by_id(id), filter.clone());
+        let selected = and(query::by_id(id), filter.clone());
         Ok(Conn::new()
             .find_one(&self.shared.main, selected, options)
             .await?

@@ -50,7 +50,7 @@ fn of_source(shared: &Shared, copies: Result<u64>, source: &Bson) -> Result<u64>
         Err(error) if error.is_corrupt() => Ok(0),
         Err(error) if error.kind() == ErrorKind::TooLarge => Err(error
             .with_text(TOO_LARGE)
-            .at(source.clone(), "")
+            .of_document(source.clone(), "")
             .of_collection(&shared.sources)),
         copies => copies,
     }

@@ -17,7 +17,7 @@ use crate::settings::Settings;
 /// [`Corrupt`](ErrorKind::Corrupt).
 pub(crate) fn known_version_of(settings: &Settings, document: &RawDocument) -> Result<u32> {
     let (field, steps) = (&settings.version, &settings.steps);
-    let error = |kind, text: String| Err(Error::new(kind, text).at(id_of(document), field.as_str()));
+    let error = |kind, text: String| Err(Error::new(kind, text).of_document(id_of(document), field.as_str()));
     match version_of(field, document) {
         None => error(
             ErrorKind::Corrupt,

@@ -3,7 +3,7 @@
 mod check;
 pub(crate) mod from_embedded;
 
-use mongo_patterns_core::catalog::Stored;
+use mongo_patterns_core::catalog::StoredSettings;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::index::{PlannedIndex, drop_old_index};
 use mongo_patterns_core::migration::MigrationProgress;
@@ -46,7 +46,7 @@ pub(crate) async fn layout(
     check(shared, old)?;
     let ensure = shared.ensure();
     let old_settings = old.settings.stored_form(old.children.name());
-    if ensure.entry.check_change(conn, &old_settings).await? == Stored::None {
+    if ensure.entry.check_change(conn, &old_settings).await? == StoredSettings::None {
         return Err(ensure.entry.missing());
     }
     let ensured = ensure.replace(conn).await?;

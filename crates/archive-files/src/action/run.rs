@@ -4,7 +4,7 @@ use mongo_patterns_core::Result;
 use mongo_patterns_core::age;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::migration;
-use mongo_patterns_core::migration::{MigrationProgress, Walk};
+use mongo_patterns_core::migration::{ChunkedFind, MigrationProgress};
 #[allow(unused_imports)] // the documentation links to them
 use mongo_patterns_core::{Error, Repository};
 use mongodb::bson::DateTime;
@@ -76,7 +76,7 @@ impl Run<'_> {
         let shared = self.shared;
         let before = self.before.unwrap_or_else(|| shared.limit.time());
         let filter = shared.limit.before(before);
-        let walk = Walk::by_bytes(filter.clone(), progress.chunk).by_index(age::index(shared.age_field()));
+        let walk = ChunkedFind::by_bytes(filter.clone(), progress.chunk).by_index(age::index(shared.age_field()));
         let (ensure, purpose) = (shared.ensure(), "walk through the documents");
         let chunks = ensure.begin_chunks(purpose, walk, &shared.current, conn, &mut progress);
         let mut chunks = chunks.await?;

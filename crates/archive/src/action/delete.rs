@@ -3,7 +3,7 @@ use mongo_patterns_core::ErrorKind::{IndexMissing, InvalidArgument, SettingsMism
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::document_id::by_ids;
 use mongo_patterns_core::index::Ensure;
-use mongo_patterns_core::migration::{MigrationProgress, Step, Walk, both};
+use mongo_patterns_core::migration::{ChunkedFind, MigrationProgress, Step, and};
 use mongo_patterns_core::{ErrorKind, Result, RetryPolicy, age, migration, transaction};
 use mongodb::Collection;
 use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf};
@@ -81,7 +81,7 @@ pub(super) struct Deletion<'a> {
 
 impl Deletion<'_> {
     pub(super) async fn run(self, conn: &mut Conn<'_>, mut progress: MigrationProgress<'_>) -> Result<DeletedArchived> {
-        let walk = Walk::by_number(self.filter.clone(), progress.chunk).by_index(self.index.clone());
+        let walk = ChunkedFind::by_number(self.filter.clone(), progress.chunk).by_index(self.index.clone());
         let purpose = "walk through the documents";
         let chunks = self
             .ensure
@@ -104,7 +104,7 @@ impl Deletion<'_> {
 
     /// Matches documents that have not changed. One may have been restored, changed and archived again.
     fn unchanged(&self, ids: &[Bson]) -> Document {
-        both(by_ids(ids), self.filter.clone())
+        and(by_ids(ids), self.filter.clone())
     }
 
     async fn delete(&self, ids: &[Bson], conn: &mut Conn<'_>) -> Result<u64> {

@@ -5,7 +5,7 @@ use mongo_patterns_core::ErrorKind::{
 use mongo_patterns_core::action::Write;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::document_id::by_id;
-use mongo_patterns_core::migration::{MigrationProgress, Walk, check_filter};
+use mongo_patterns_core::migration::{ChunkedFind, MigrationProgress, check_filter};
 use mongo_patterns_core::{DocumentId, IntoId, Result, document_id, migration, transaction};
 use mongodb::bson::{Bson, Document};
 
@@ -122,7 +122,7 @@ impl RestoreMany<'_> {
     async fn migrate(self, conn: &mut Conn<'_>, progress: MigrationProgress<'_>) -> Result<Moved> {
         let shared = self.shared;
         check_filter(conn, &shared.archived, &self.filter).await?;
-        let walk = Walk::by_bytes(self.filter.clone(), progress.chunk);
+        let walk = ChunkedFind::by_bytes(self.filter.clone(), progress.chunk);
         let transfer = shared.transfer(&self.filter, true);
         move_all(shared, transfer, walk, conn, progress).await
     }

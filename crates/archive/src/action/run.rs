@@ -4,7 +4,7 @@ use mongo_patterns_core::ErrorKind::{
 };
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::follow::followers_of;
-use mongo_patterns_core::migration::{MigrationProgress, Walk};
+use mongo_patterns_core::migration::{ChunkedFind, MigrationProgress};
 #[allow(unused_imports)] // the documentation links to them
 use mongo_patterns_core::{Error, Repository};
 use mongo_patterns_core::{FieldName, PlanWarning, Result, age, migration};
@@ -91,7 +91,7 @@ impl Run<'_> {
         let shared = self.shared;
         let before = self.before.unwrap_or_else(|| shared.limit.time());
         let (filter, age) = (shared.limit.before(before), shared.age_field());
-        let walk = Walk::by_bytes(filter.clone(), progress.chunk).by_index(age::index(age));
+        let walk = ChunkedFind::by_bytes(filter.clone(), progress.chunk).by_index(age::index(age));
         let newest = |by| Newest { by, age, before };
         let transfer = Transfer {
             replaces: self.replaces,
@@ -122,7 +122,7 @@ async fn warn_of_followers(shared: &Shared, conn: &mut Conn<'_>) -> Result<()> {
 pub(super) async fn move_all(
     shared: &Shared,
     transfer: Transfer<'_>,
-    walk: Walk,
+    walk: ChunkedFind,
     conn: &mut Conn<'_>,
     mut progress: MigrationProgress<'_>,
 ) -> Result<Moved> {

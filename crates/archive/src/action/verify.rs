@@ -2,7 +2,7 @@
 use mongo_patterns_core::ErrorKind::SettingsMismatch;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::document_id::{by_ids, with_ids};
-use mongo_patterns_core::migration::both;
+use mongo_patterns_core::migration::and;
 use mongo_patterns_core::progress::Reporter;
 use mongo_patterns_core::send::{self, next_rows};
 use mongo_patterns_core::verify::{Results, Verify, begin, scan};
@@ -131,7 +131,7 @@ async fn elsewhere(
         if is_here().await? {
             continue;
         }
-        let filter = both(by_ids(&ids_of(rows)), related.with_ids(named));
+        let filter = and(by_ids(&ids_of(rows)), related.with_ids(named));
         let still = Conn::new()
             .find_all(related.source_and_target(archived)[0], filter, None)
             .await?;

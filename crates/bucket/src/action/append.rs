@@ -9,7 +9,7 @@ use mongo_patterns_core::ErrorKind::{
 };
 use mongo_patterns_core::array::Encoded;
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::lanes::{Lane, Stored, Target, Turn};
+use mongo_patterns_core::lanes::{BatchOutcome, Entered, Lane, Target};
 use mongo_patterns_core::{EncodeKey, EncodedKey, Error, Key, Result};
 use mongodb::bson::DateTime;
 use serde::Serialize;
@@ -127,8 +127,8 @@ async fn append(shared: &Arc<Shared>, key: &EncodedKey, item: Item, span: Span) 
         span: span.clone(),
     };
     match shared.appends.enter(key.text(), queue, item, history).await {
-        Turn::Alone(lane, item) => append_alone(shared, key, &item, &span, &mut Conn::in_lane(lane)).await,
-        Turn::Joined(appended) => appended,
+        Entered::Alone(lane, item) => append_alone(shared, key, &item, &span, &mut Conn::in_lane(lane)).await,
+        Entered::Joined(appended) => appended,
     }
 }
 
@@ -156,9 +156,9 @@ impl Target for History {
         item.bytes()
     }
 
-    async fn store(&self, items: &[Item], lane: Lane) -> Stored<Appended> {
+    async fn store(&self, items: &[Item], lane: Lane) -> BatchOutcome<Appended> {
         if let Err(error) = check_sizes(&self.shared.settings, items) {
-            return Stored {
+            return BatchOutcome {
                 results: Vec::new(),
                 error: Some(error),
             };
@@ -174,7 +174,7 @@ impl Target for History {
                 already_there: store.repeated.contains(&position),
             })
         };
-        Stored {
+        BatchOutcome {
             results: (0..store.stored()).map(appended).collect(),
             error,
         }

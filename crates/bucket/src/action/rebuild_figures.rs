@@ -1,6 +1,6 @@
 #[allow(unused_imports)] // the links of the documentation use them
 use mongo_patterns_core::ErrorKind::{Configuration, SettingsMismatch};
-use mongo_patterns_core::catalog::Stored;
+use mongo_patterns_core::catalog::StoredSettings;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::send::{Every, IsRouter};
 use mongo_patterns_core::settings::configuration;
@@ -65,12 +65,12 @@ impl RebuildFigures<'_> {
         };
         let ensure = self.shared.ensure();
         match ensure.entry.check_except(&mut Conn::new(), &[FIGURES]).await? {
-            Stored::Same => {}
-            Stored::Old => {
+            StoredSettings::Same => {}
+            StoredSettings::Old => {
                 ensure.check_own_fields(&mut Conn::new()).await?;
                 ensure.entry.replace(&mut Conn::new()).await?;
             }
-            Stored::None => return Err(ensure.entry.missing()),
+            StoredSettings::None => return Err(ensure.entry.missing()),
         }
         let mut every = Every::new(with_items(settings), vec![stage.clone()]);
         every.left = outdated(settings, &stage);

@@ -238,7 +238,7 @@ impl<'a> Chain<'a> {
                     ErrorKind::Unsupported,
                     "a bucket that would be removed has fields that are not of the pattern, nothing was changed: move them to another bucket of the key, or remove them",
                 )
-                .at(id_of(document), "_id")
+                .of_document(id_of(document), "_id")
                 .with_key(self.key.text()));
             }
             if !kept[bucket] {

@@ -178,13 +178,14 @@ pub(crate) fn read_unwound<K: Key, T: DeserializeOwned>(settings: &Settings, buc
         corrupt(bucket, settings.key.as_str(), message)
     })?;
     let item = value(&settings.items).unwrap_or(RawBsonRef::Null);
-    let item = decode(item).map_err(|error| not_of_type(error).at(id_of(bucket), settings.items.as_str()))?;
+    let item = decode(item).map_err(|error| not_of_type(error).of_document(id_of(bucket), settings.items.as_str()))?;
     Ok((key, item))
 }
 
 fn decode_item<T: DeserializeOwned>(settings: &Settings, id: &str, index: usize, item: RawBsonRef<'_>) -> Result<T> {
-    decode(item)
-        .map_err(|error| not_of_type(error).at(Bson::String(id.to_owned()), format!("{}.{index}", settings.items)))
+    decode(item).map_err(|error| {
+        not_of_type(error).of_document(Bson::String(id.to_owned()), format!("{}.{index}", settings.items))
+    })
 }
 
 fn not_of_type(error: bson::error::Error) -> Error {

@@ -2,7 +2,7 @@
 
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::{self, Remedy};
-use mongo_patterns_core::migration::{FILTER, Step, both, number, refuse_one, selecting};
+use mongo_patterns_core::migration::{FILTER, Step, and, number, refuse_one, selecting};
 use mongo_patterns_core::settings::is_unacknowledged;
 use mongo_patterns_core::{Error, ErrorKind, FieldName, InvalidDocuments, Result};
 use mongodb::bson::spec::BinarySubtype;
@@ -206,7 +206,7 @@ impl Migration<'_> {
         let mut after = None;
         loop {
             let range = chunks.next(conn, after).await?;
-            let filter = both(range.filter(chunks.field), self.selected());
+            let filter = and(range.filter(chunks.field), self.selected());
             for check in &mut checks {
                 let stages = selecting(filter.clone()).into_iter().chain(check.stages.clone());
                 let step = Step::aggregate("check", self.source, stages).hint(chunks.hint());

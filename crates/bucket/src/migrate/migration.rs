@@ -3,7 +3,7 @@
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::CommandError;
 use mongo_patterns_core::index::{Ensure, serves};
-use mongo_patterns_core::migration::{MigrateOptions, Step, both, explained, number, selecting};
+use mongo_patterns_core::migration::{MigrateOptions, Step, and, explained, number, selecting};
 use mongo_patterns_core::{Error, ErrorKind, FieldName, InvalidDocuments, Key, Result};
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, Uuid, doc};
@@ -259,7 +259,7 @@ impl<'a> Chunks<'a> {
         let find = Step::find_one(
             "find the end of a chunk",
             self.collection,
-            both(range.filter(self.field), self.filter.clone()),
+            and(range.filter(self.field), self.filter.clone()),
             options,
         );
         range.through = conn.read(find).await?.first()?.remove(self.field);

@@ -1,7 +1,7 @@
 //! The migration of buckets to another page size.
 
 use futures::TryStreamExt;
-use mongo_patterns_core::catalog::Stored;
+use mongo_patterns_core::catalog::StoredSettings;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::index::drop_old_index;
 use mongo_patterns_core::migration::MigrationProgress;
@@ -39,7 +39,7 @@ impl PageSizeMigration<'_> {
         let old_index = settings.open_index_for(self.old);
         let ensure = self.shared.ensure();
         let old = settings.stored_form_of_size(self.old);
-        if ensure.entry.check_change(conn, &old).await? == Stored::None {
+        if ensure.entry.check_change(conn, &old).await? == StoredSettings::None {
             return Err(ensure.entry.missing());
         }
         let mut migrated = Migrated::default();
@@ -106,7 +106,7 @@ fn not_rewritten<K: Key>(repaired: Repaired) -> Error {
     };
     let key = finding.related_id.and_then(|key| RawBson::try_from(key).ok());
     let key = key.and_then(|key| K::from_stored(key.as_raw_bson_ref())?.encode_key().ok());
-    let error = error.at(finding.document_id, "_id");
+    let error = error.of_document(finding.document_id, "_id");
     match key {
         Some(key) => error.with_key(key.text()),
         None => error,

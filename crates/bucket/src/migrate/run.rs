@@ -4,7 +4,7 @@ use mongo_patterns_core::catalog::{Position, Record, check_no_migration_runs, mi
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::{self, CommandError};
 use mongo_patterns_core::index::State;
-use mongo_patterns_core::migration::{MigrationProgress, Step, both, number};
+use mongo_patterns_core::migration::{MigrationProgress, Step, and, number};
 use mongo_patterns_core::{Error, ErrorKind, InvalidDocuments, Result};
 use mongodb::bson::{Bson, Document, doc};
 
@@ -20,7 +20,7 @@ enum Start {
         /// The number of items.
         total: u64,
         skipped: InvalidDocuments,
-        record: Record,
+        record: Box<Record>,
         /// The entry of the buckets in the catalog.
         entry: State,
     },
@@ -35,7 +35,7 @@ impl Migration<'_> {
                 skipped,
                 record,
                 entry,
-            } => (total, skipped, record, entry),
+            } => (total, skipped, *record, entry),
             Start::Finished(compared, skipped) => return Ok(compared.migrated(true, skipped)),
         };
         if let Direction::ToBuckets(_) = self.direction {
@@ -101,7 +101,7 @@ impl Migration<'_> {
         Ok(Start::From {
             total,
             skipped,
-            record,
+            record: Box::new(record),
             entry,
         })
     }
@@ -141,7 +141,7 @@ impl Migration<'_> {
     /// Migrates a range. Idempotent, also while an earlier run of it is still running on the server: existing documents
     /// are kept.
     async fn transfer_range(&self, conn: &mut Conn<'_>, chunks: &Chunks<'_>, range: &Range) -> Result<()> {
-        let filter = both(range.filter(chunks.field), self.selected());
+        let filter = and(range.filter(chunks.field), self.selected());
         // Plain inserts take a third of the time, and suffice for a range that runs for the first time.
         let stages = merge(filter.clone(), self.stages(), self.target.name(), "fail".into());
         let inserted = self.merge(conn, chunks, stages).await;
@@ -173,7 +173,7 @@ impl Migration<'_> {
             Direction::ToBuckets(_) => Bson::Int32(1),
             Direction::ToFlat(form) => doc! { "$size": format!("${}", form.settings.items) }.into(),
         };
-        let stages = count(both(range.filter(chunks.field), self.selected()), items);
+        let stages = count(and(range.filter(chunks.field), self.selected()), items);
         let step = Step::aggregate("count a chunk", self.source, stages).hint(chunks.hint());
         Ok(number(&conn.read(step).await.map_err(failed)?.first()?, "n"))
     }

@@ -1,7 +1,7 @@
 //! The documents of the source that a migration reads: those of its filter, and of these the valid ones.
 
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::migration::{both, check_filter, number, selecting};
+use mongo_patterns_core::migration::{and, check_filter, number, selecting};
 use mongo_patterns_core::{Error, ErrorKind, FoundInvalid, InvalidDocuments, Result};
 use mongodb::bson::{Document, doc};
 
@@ -13,7 +13,7 @@ impl Migration<'_> {
     pub(super) fn selected(&self) -> Document {
         let filter = self.options.filter.clone();
         match &self.direction {
-            Direction::ToBuckets(form) if self.options.skipped.is_some() => both(filter, form.valid()),
+            Direction::ToBuckets(form) if self.options.skipped.is_some() => and(filter, form.valid()),
             _ => filter,
         }
     }
@@ -48,7 +48,7 @@ impl Migration<'_> {
         Ok(FoundInvalid::new(
             checked,
             invalid_in(&found),
-            both(filter.clone(), form.invalid()),
+            and(filter.clone(), form.invalid()),
         ))
     }
 
@@ -66,7 +66,7 @@ impl Migration<'_> {
         let (Some(list), Direction::ToBuckets(form)) = (list, &self.direction) else {
             return Ok(());
         };
-        let invalid = both(self.options.filter.clone(), form.invalid());
+        let invalid = and(self.options.filter.clone(), form.invalid());
         list.write(conn, selecting(invalid).into_iter().collect(), form.reason())
             .await
             .map_err(failed)

@@ -127,7 +127,7 @@ impl Removal<'_> {
                 ErrorKind::Corrupt,
                 "the id of the item is stored in a form that this crate does not write, nothing was changed: replace the item first",
             )
-            .at(found.bucket, self.item.path.as_str()));
+            .of_document(found.bucket, self.item.path.as_str()));
         };
         items.remove(position);
         chain.plan(&items)?.apply(conn, &self.shared.collection).await?;

@@ -25,7 +25,7 @@ pub struct Entry {
 /// The settings in the catalog, before a migration that changes them.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stored {
+pub enum StoredSettings {
     None,
     /// Those of the repository.
     Same,
@@ -83,7 +83,7 @@ impl Entry {
     ///
     /// # Errors
     /// Those of [`check`](Self::check), for all other settings.
-    pub async fn check_except(&self, conn: &mut Conn<'_>, changed: &[&str]) -> Result<Stored> {
+    pub async fn check_except(&self, conn: &mut Conn<'_>, changed: &[&str]) -> Result<StoredSettings> {
         self.check_or(conn, |stored| self.compare(stored, changed)).await
     }
 
@@ -91,15 +91,19 @@ impl Entry {
     ///
     /// # Errors
     /// Those of [`check`](Self::check), about the old settings.
-    pub async fn check_change(&self, conn: &mut Conn<'_>, old: &Document) -> Result<Stored> {
+    pub async fn check_change(&self, conn: &mut Conn<'_>, old: &Document) -> Result<StoredSettings> {
         self.check_or(conn, |stored| self.compare_with(old, stored, &[])).await
     }
 
-    async fn check_or(&self, conn: &mut Conn<'_>, other: impl FnOnce(&Document) -> Result<()>) -> Result<Stored> {
+    async fn check_or(
+        &self,
+        conn: &mut Conn<'_>,
+        other: impl FnOnce(&Document) -> Result<()>,
+    ) -> Result<StoredSettings> {
         match self.read(conn).await? {
-            None => Ok(Stored::None),
-            Some(stored) if self.compare(&stored, &[]).is_ok() => Ok(Stored::Same),
-            Some(stored) => other(&stored).map(|()| Stored::Old),
+            None => Ok(StoredSettings::None),
+            Some(stored) if self.compare(&stored, &[]).is_ok() => Ok(StoredSettings::Same),
+            Some(stored) => other(&stored).map(|()| StoredSettings::Old),
         }
     }
 

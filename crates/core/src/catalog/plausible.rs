@@ -145,7 +145,7 @@ impl OwnFields<'_> {
                 self.collection.namespace()
             ),
         );
-        error.at(id_of(document), name).of_collection(self.collection)
+        error.of_document(id_of(document), name).of_collection(self.collection)
     }
 }
 

@@ -30,7 +30,7 @@ pub fn refused_move(error: CommandError, target: &Collection<RawDocumentBuf>, id
         None => error.into(),
     };
     match id {
-        Some(id) => error.at(id.clone(), "").of_collection(target),
+        Some(id) => error.of_document(id.clone(), "").of_collection(target),
         None => error,
     }
 }

@@ -7,7 +7,7 @@ use mongodb::bson::RawDocumentBuf;
 use super::Ensure;
 use crate::conn::Conn;
 use crate::error::Result;
-use crate::migration::{Chunks, MigrationProgress, Walk};
+use crate::migration::{ChunkedFind, Chunks, MigrationProgress};
 
 impl Ensure<'_> {
     /// Checks the settings and the indexes, counts the documents for a progress callback, and begins to walk through them.
@@ -17,7 +17,7 @@ impl Ensure<'_> {
     pub fn begin_chunks<'s>(
         &'s self,
         purpose: &'static str,
-        walk: Walk,
+        walk: ChunkedFind,
         collection: &'s Collection<RawDocumentBuf>,
         conn: &'s mut Conn<'_>,
         progress: &'s mut MigrationProgress<'_>,

@@ -52,12 +52,12 @@ pub trait Target: Send + Sync + 'static {
     fn bytes(item: &Self::Item) -> usize;
 
     /// Stores a batch, in order, in the lane of its document.
-    fn store(&self, items: &[Self::Item], lane: Lane) -> impl Future<Output = Stored<Self::Output>> + Send;
+    fn store(&self, items: &[Self::Item], lane: Lane) -> impl Future<Output = BatchOutcome<Self::Output>> + Send;
 }
 
 /// The outcome of a batch.
 #[derive(Debug)]
-pub struct Stored<T> {
+pub struct BatchOutcome<T> {
     /// The results of the stored items: a prefix of the batch.
     pub results: Vec<Result<T>>,
     /// The error of the others. Without one, the others are stored by a further batch: `results` are not empty then.
@@ -65,7 +65,7 @@ pub struct Stored<T> {
 }
 
 /// How a call stores its item.
-pub enum Turn<T: Target> {
+pub enum Entered<T: Target> {
     /// By itself: no other call had the lane.
     Alone(Lane, T::Item),
     /// It was stored together with the items of other calls.
@@ -73,9 +73,9 @@ pub enum Turn<T: Target> {
 }
 
 /// Prints no item, which is a user value.
-impl<T: Target> fmt::Debug for Turn<T> {
+impl<T: Target> fmt::Debug for Entered<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Turn").finish_non_exhaustive()
+        f.debug_struct("Entered").finish_non_exhaustive()
     }
 }
 
@@ -148,9 +148,9 @@ impl<T: Target> Joined<T> {
         queue: impl FnOnce() -> Vec<u8> + Send,
         item: T::Item,
         target: impl FnOnce() -> T + Send,
-    ) -> Turn<T> {
+    ) -> Entered<T> {
         if let Some(lane) = self.lanes.try_enter(key) {
-            return Turn::Alone(lane, item);
+            return Entered::Alone(lane, item);
         }
         let queue = queue();
         let (caller, result) = oneshot::channel();
@@ -172,7 +172,7 @@ impl<T: Target> Joined<T> {
         };
         let _waiting = measure::Waiting::begin(self.lanes.collection());
         let interrupted = |_| Err(Error::new(ErrorKind::Network, T::INTERRUPTED));
-        Turn::Joined(result.await.unwrap_or_else(interrupted))
+        Entered::Joined(result.await.unwrap_or_else(interrupted))
     }
 
     /// Queues an item. Returns its number, and whether no task writes for the document yet.
@@ -287,7 +287,7 @@ impl<T: Target> Writer<T> {
         let mut length = items.len();
         while !rest.is_empty() {
             let batch = &rest[..length.min(rest.len())];
-            let Stored { results: stored, error } = self.target.store(batch, lane.clone()).await;
+            let BatchOutcome { results: stored, error } = self.target.store(batch, lane.clone()).await;
             let mut done = stored.len();
             results.extend(stored);
             length = length.saturating_mul(2);

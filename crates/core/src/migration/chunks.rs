@@ -23,7 +23,7 @@ const BATCH: u32 = 1000;
 
 /// The documents that a migration walks through, by `_id`, in chunks of a total weight.
 #[derive(Clone, Debug)]
-pub struct Walk {
+pub struct ChunkedFind {
     /// The filter of the documents.
     pub filter: Document,
     /// The weight of a document, as an expression.
@@ -52,7 +52,7 @@ pub struct Chunk {
     pub weight: u64,
 }
 
-impl Walk {
+impl ChunkedFind {
     /// Walks through all documents that match, `most` in a chunk.
     pub fn by_number(filter: Document, most: u64) -> Self {
         // A plain number in a projection would include a field of that name.
@@ -158,7 +158,7 @@ impl Conn<'_> {
     pub fn chunks<'a>(
         &'a mut self,
         purpose: &'static str,
-        walk: Walk,
+        walk: ChunkedFind,
         collection: &'a Collection<RawDocumentBuf>,
     ) -> BoxFuture<'a, Result<Chunks>> {
         Box::pin(async move {

@@ -42,7 +42,7 @@ pub async fn check_filter(
 
 /// Returns a filter of the documents that match both.
 #[must_use]
-pub fn both(one: Document, other: Document) -> Document {
+pub fn and(one: Document, other: Document) -> Document {
     match (one.is_empty(), other.is_empty()) {
         (true, _) => other,
         (_, true) => one,
@@ -70,9 +70,9 @@ mod tests {
     #[test]
     fn an_empty_filter_adds_nothing() {
         let a = doc! { "a": 1 };
-        assert_eq!(both(doc! {}, a.clone()), a);
-        assert_eq!(both(a.clone(), doc! {}), a);
-        assert_eq!(both(a.clone(), doc! { "b": 2 }), doc! { "$and": [a, { "b": 2 }] });
+        assert_eq!(and(doc! {}, a.clone()), a);
+        assert_eq!(and(a.clone(), doc! {}), a);
+        assert_eq!(and(a.clone(), doc! { "b": 2 }), doc! { "$and": [a, { "b": 2 }] });
         let mut settings = doc! {};
         record_filter(&mut settings, &doc! {});
         assert!(settings.is_empty() && selecting(doc! {}).is_none());

@@ -68,7 +68,7 @@ pub fn refuse_one(
     let error = Error::new(kind, format!("{bad} {what}; nothing was migrated"));
     match found.get(one) {
         None | Some(Bson::Null) => Err(error),
-        Some(id) => Err(error.at(id.clone(), field)),
+        Some(id) => Err(error.of_document(id.clone(), field)),
     }
 }
 

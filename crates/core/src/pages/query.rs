@@ -16,7 +16,7 @@ use crate::action::{Call, batch_size};
 use crate::conn::Conn;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{IndexPlan, PlannedIndex};
-use crate::migration::{Step, both};
+use crate::migration::{Step, and};
 use crate::send;
 
 /// A query and its order.
@@ -105,7 +105,7 @@ impl Query {
     async fn find(&self, range: Range, limit: u32, conn: &mut Conn<'_>) -> Result<Vec<RawDocumentBuf>> {
         let filter = match &range.except {
             None => self.filter.clone(),
-            Some(id) => both(self.filter.clone(), doc! { "_id": { "$ne": id } }),
+            Some(id) => and(self.filter.clone(), doc! { "_id": { "$ne": id } }),
         };
         let found = conn
             .find_all(&self.collection, filter, self.options(range, limit))

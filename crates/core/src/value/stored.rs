@@ -34,7 +34,7 @@ pub fn not_decoded(
     document: &RawDocument,
     field: impl Into<String>,
 ) -> Error {
-    Error::from_driver(ErrorKind::Decode, text, error).at(id_of(document), field)
+    Error::from_driver(ErrorKind::Decode, text, error).of_document(id_of(document), field)
 }
 
 /// Returns whether a stored value is a value of `$in`, which refuses undefined and operators, and matches by a regular

@@ -109,7 +109,7 @@ pub(super) fn add(document: &RawDocument, fields: &[Unknown]) -> Result<RawDocum
             ErrorKind::InvalidArgument,
             "a step would lose a field of a stored document that its old type does not have, in an array or in a value that is no document any more, nothing was changed: add the field to the type",
         )
-        .at(id_of(document), lost.path()));
+        .of_document(id_of(document), lost.path()));
     }
     Ok(RawDocumentBuf::try_from(&all).map_err(mongodb::error::Error::from)?)
 }

@@ -1,7 +1,7 @@
 //! The pipelines of the migration from references.
 
 use mongo_patterns_core::FieldName;
-use mongo_patterns_core::migration::{Walk, both, count_if, selecting};
+use mongo_patterns_core::migration::{ChunkedFind, and, count_if, selecting};
 use mongodb::bson::{Bson, Document, doc};
 
 use crate::form::child_id::CHILD_ID_TYPES;
@@ -63,14 +63,14 @@ impl FromReferences<'_> {
     /// Returns the filter of the documents to migrate.
     fn selected(&self) -> Document {
         match self.skips_invalid {
-            true => both(self.filter.clone(), doc! { "$expr": self.has_id() }),
+            true => and(self.filter.clone(), doc! { "$expr": self.has_id() }),
             false => self.filter.clone(),
         }
     }
 
     /// Returns the filter of the documents that are skipped.
     pub(crate) fn invalid(&self) -> Document {
-        both(self.filter.clone(), doc! { "$expr": { "$not": [self.has_id()] } })
+        and(self.filter.clone(), doc! { "$expr": { "$not": [self.has_id()] } })
     }
 
     /// Returns whether a child has a valid id, as an expression.
@@ -79,8 +79,8 @@ impl FromReferences<'_> {
     }
 
     /// Walks through the parents that have no children.
-    pub(crate) fn walk(&self, most: u64) -> Walk {
-        Walk::by_number(doc! { "$expr": self.is_open() }, most)
+    pub(crate) fn walk(&self, most: u64) -> ChunkedFind {
+        ChunkedFind::by_number(doc! { "$expr": self.is_open() }, most)
     }
 
     /// Embeds the children of those of these parents that have none. A parent that got some in between keeps them, even if

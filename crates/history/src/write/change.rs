@@ -2,7 +2,7 @@
 
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::duplicate_key;
-use mongo_patterns_core::migration::both;
+use mongo_patterns_core::migration::and;
 use mongo_patterns_core::topology::Topology;
 use mongo_patterns_core::{Error, ErrorKind, Result};
 use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf};
@@ -104,7 +104,7 @@ impl<'a> Attempt<'a> {
             with,
         } = request;
         let settings = &shared.settings;
-        let filter = both(changeable(settings, id, *expected, change, clock), filter.clone());
+        let filter = and(changeable(settings, id, *expected, change, clock), filter.clone());
         let update = change.update(settings, clock, with);
         let changed = conn.find_one_and_update(&shared.current, filter, update, options::change(settings, false));
         let changed = changed.await.map_err(|error| match duplicate_key(&error) {

@@ -20,7 +20,7 @@
 use std::sync::Arc;
 
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::lanes::{Lane, Stored, Target, Turn};
+use mongo_patterns_core::lanes::{BatchOutcome, Entered, Lane, Target};
 use mongo_patterns_core::size::MAX_BYTES;
 use mongo_patterns_core::{Error, ErrorKind, Result, document_id, transaction};
 use mongodb::ClientSession;
@@ -51,8 +51,8 @@ pub(crate) async fn change(
     };
     let waiting = &shared.changes;
     match waiting.enter(&key, || document_id::bytes(&id), request, target).await {
-        Turn::Alone(lane, request) => change_alone(shared, &id, &request, &mut Conn::in_lane(lane)).await,
-        Turn::Joined(recorded) => recorded,
+        Entered::Alone(lane, request) => change_alone(shared, &id, &request, &mut Conn::in_lane(lane)).await,
+        Entered::Joined(recorded) => recorded,
     }
 }
 
@@ -89,7 +89,7 @@ impl Target for ChangesOfDocument {
         0
     }
 
-    async fn store(&self, requests: &[Request], lane: Lane) -> Stored<Recorded> {
+    async fn store(&self, requests: &[Request], lane: Lane) -> BatchOutcome<Recorded> {
         let mut conn = Conn::in_lane(lane);
         let (current, retry) = (&self.shared.current, &self.shared.settings.retry);
         let batch = (self, requests);
@@ -97,8 +97,8 @@ impl Target for ChangesOfDocument {
             Box::pin(changes.change_all(requests, conn))
         });
         match done.await {
-            Ok(results) => Stored { results, error: None },
-            Err(error) => Stored {
+            Ok(results) => BatchOutcome { results, error: None },
+            Err(error) => BatchOutcome {
                 results: Vec::new(),
                 error: Some(error),
             },

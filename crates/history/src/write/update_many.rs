@@ -60,6 +60,6 @@ async fn update(shared: &Shared, id: Bson, request: &Request) -> Result<bool> {
     match change_alone(shared, &id, request, &mut conn).await {
         Ok(_) => Ok(true),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error.at(id, "")),
+        Err(error) => Err(error.of_document(id, "")),
     }
 }

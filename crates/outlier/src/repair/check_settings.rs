@@ -2,7 +2,7 @@
 
 use futures::future::BoxFuture;
 use mongo_patterns_core::Result;
-use mongo_patterns_core::catalog::{Stored, implausible};
+use mongo_patterns_core::catalog::{StoredSettings, implausible};
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::index::Fits;
 use mongo_patterns_core::migration::Step;
@@ -22,12 +22,12 @@ pub(crate) async fn check_migration(shared: &Shared, conn: &mut Conn<'_>) -> Res
         .entry
         .check_except(conn, &["threshold", "max_extras_elements"])
         .await?;
-    if stored == Stored::None {
+    if stored == StoredSettings::None {
         return ensure.store_settings(conn).await;
     }
     ensure.check_own_fields(conn).await?;
     match stored {
-        Stored::Old => ensure.entry.replace(conn).await,
+        StoredSettings::Old => ensure.entry.replace(conn).await,
         _ => Ok(()),
     }
 }

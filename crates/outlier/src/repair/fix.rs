@@ -70,12 +70,12 @@ impl Fix {
         let about = self.findings.iter().find(|finding| finding.problem.needs_hand());
         let settings = &shared.settings;
         match about {
-            None => error.at(id.clone(), "_id"),
+            None => error.of_document(id.clone(), "_id"),
             Some(about) if about.namespace == settings.main => {
-                error.at(about.document_id.clone(), settings.array.as_str())
+                error.of_document(about.document_id.clone(), settings.array.as_str())
             }
             Some(about) => error
-                .at(about.document_id.clone(), settings.extras.as_str())
+                .of_document(about.document_id.clone(), settings.extras.as_str())
                 .of_collection(&shared.overflow),
         }
     }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use mongo_patterns_core::array::Encoded;
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::lanes::{Lane, Stored, Target, Turn};
+use mongo_patterns_core::lanes::{BatchOutcome, Entered, Lane, Target};
 use mongo_patterns_core::{ErrorKind, Result, document_id};
 use mongodb::bson::Bson;
 
@@ -34,8 +34,8 @@ pub(crate) async fn push(shared: &Arc<Shared>, id: &Bson, element: Encoded) -> R
         .enter(&document_id::text(id), || queue, element, list)
         .await
     {
-        Turn::Alone(lane, element) => push_one(shared, id, &element, false, &mut Conn::in_lane(lane)).await,
-        Turn::Joined(pushed) => pushed,
+        Entered::Alone(lane, element) => push_one(shared, id, &element, false, &mut Conn::in_lane(lane)).await,
+        Entered::Joined(pushed) => pushed,
     }
 }
 
@@ -51,7 +51,7 @@ impl Target for List {
         element.bytes()
     }
 
-    async fn store(&self, elements: &[Encoded], lane: Lane) -> Stored<Pushed> {
+    async fn store(&self, elements: &[Encoded], lane: Lane) -> BatchOutcome<Pushed> {
         let mut push = PushWrite::new(&self.shared, &self.id, elements, false);
         let error = push.push(&mut Conn::in_lane(lane)).await.err();
         let (inline, overflow) = match &error {
@@ -61,7 +61,7 @@ impl Target for List {
         };
         let in_array = repeat_with(|| Ok(Pushed::Inline)).take(inline);
         let in_overflow = repeat_with(|| Ok(Pushed::Overflow)).take(overflow);
-        Stored {
+        BatchOutcome {
             results: in_array.chain(in_overflow).collect(),
             error,
         }

@@ -38,7 +38,7 @@ fn error_at(when: When, error: Error) -> Error {
         "another program has changed references concurrently, or deleted their sources, so that a document cannot be migrated, the others are: see document_id(), then migrate again, which reports the problem",
     );
     match (error.document_id(), error.field()) {
-        (Some(id), Some(field)) => changed.at(id.clone(), field),
+        (Some(id), Some(field)) => changed.of_document(id.clone(), field),
         _ => changed,
     }
 }

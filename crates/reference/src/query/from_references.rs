@@ -4,7 +4,7 @@ mod chunk;
 mod key;
 
 use mongo_patterns_core::FieldName;
-use mongo_patterns_core::migration::{MigrateOptions, Walk, both};
+use mongo_patterns_core::migration::{ChunkedFind, MigrateOptions, and};
 use mongodb::bson::{Bson, Document, doc};
 
 use super::expression::{
@@ -64,7 +64,7 @@ impl FromReferences<'_> {
 
     /// Matches the documents that have something to migrate.
     pub(crate) fn selected(&self) -> Document {
-        both(self.options.filter.clone(), doc! { "$expr": self.is_open() })
+        and(self.options.filter.clone(), doc! { "$expr": self.is_open() })
     }
 
     /// Returns whether a document has something to migrate.
@@ -87,8 +87,8 @@ impl FromReferences<'_> {
     }
 
     /// Walks through the documents to migrate.
-    pub(crate) fn walk(&self, most: u64) -> Walk {
-        Walk::by_number(self.selected(), most)
+    pub(crate) fn walk(&self, most: u64) -> ChunkedFind {
+        ChunkedFind::by_number(self.selected(), most)
     }
 
     /// Examines documents: the field `r` has the problem of one that cannot be migrated, or is null.

@@ -34,7 +34,7 @@ async fn check_version(shared: &Shared, conn: &mut Conn<'_>) -> Result<()> {
         shared.sources.namespace()
     );
     Err(implausible(reason)
-        .at(id_of(&source), version)
+        .of_document(id_of(&source), version)
         .of_collection(&shared.sources))
 }
 

@@ -5,7 +5,7 @@ use futures::{Stream, StreamExt, TryStreamExt, stream};
 use mongo_patterns_core::ErrorKind::*;
 use mongo_patterns_core::action::{ActionStream, of_call};
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::migration::both;
+use mongo_patterns_core::migration::and;
 use mongo_patterns_core::send::Rows;
 use mongo_patterns_core::stored::id_of;
 use mongo_patterns_core::{Error, ErrorKind, Result, send};
@@ -98,7 +98,7 @@ impl<D> Find<'_, D> {
     /// Returns the filter of all versions.
     fn all_versions(&self) -> Result<Document> {
         let settings = &self.shared.settings;
-        let of_newest = both(query::newest(settings), self.filter.clone());
+        let of_newest = and(query::newest(settings), self.filter.clone());
         if self.older.is_empty() {
             return Ok(of_newest);
         }
@@ -112,7 +112,7 @@ impl<D> Find<'_, D> {
                     ),
                 ));
             }
-            any.push(both(
+            any.push(and(
                 query::of_versions(settings, std::iter::once(*version)),
                 filter.clone(),
             ));
@@ -139,7 +139,7 @@ impl<D> Find<'_, D> {
                 ErrorKind::NotMigrated,
                 "there are documents of an older version for which the call has no filter, and they would be missed, nothing was read: call migrate(), or give a filter by older(..)",
             );
-            Err(error.at(id_of(&other), settings.version.as_str()))
+            Err(error.of_document(id_of(&other), settings.version.as_str()))
         })
     }
 }

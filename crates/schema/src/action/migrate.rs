@@ -1,5 +1,5 @@
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::migration::{MigrationProgress, Walk};
+use mongo_patterns_core::migration::{ChunkedFind, MigrationProgress};
 #[allow(unused_imports)] // the links of the documentation use them
 use mongo_patterns_core::{Error, ErrorKind::*, Repository};
 use mongo_patterns_core::{Result, migration};
@@ -68,7 +68,7 @@ impl Migrate<'_> {
     async fn migrate(self, conn: &mut Conn<'_>, mut progress: MigrationProgress<'_>) -> Result<Migrated> {
         let (collection, settings) = (&self.shared.collection, &self.shared.settings);
         let mut migrated = Migrated::default();
-        let walk = Walk::by_bytes(query::older(settings), progress.chunk);
+        let walk = ChunkedFind::by_bytes(query::older(settings), progress.chunk);
         let (ensure, purpose) = (self.shared.ensure(), "walk through the older documents");
         let mut chunks = ensure
             .begin_chunks(purpose, walk, collection, conn, &mut progress)

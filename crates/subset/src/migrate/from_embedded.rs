@@ -160,7 +160,7 @@ fn embedded_concurrently(error: Error) -> Error {
     let message = "another program embedded children in a parent concurrently, and the parent keeps them: stop these programs, then migrate again";
     let mismatch = Error::new(ErrorKind::CountMismatch, message);
     match (error.document_id(), error.field()) {
-        (Some(id), Some(field)) => mismatch.at(id.clone(), field),
+        (Some(id), Some(field)) => mismatch.of_document(id.clone(), field),
         _ => mismatch,
     }
 }

@@ -18,7 +18,7 @@
 //! for a missing one. Another command reads them from the document. Then equal subsets would differ, and
 //! [`verify`](crate::SubsetRepository::verify) would report correct ones.
 
-use mongo_patterns_core::migration::both;
+use mongo_patterns_core::migration::and;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::{children_of, embedded};
@@ -85,7 +85,7 @@ pub(super) fn first_among(
     from_documents: bool,
 ) -> Vec<Document> {
     let mut stages = vec![
-        doc! { "$match": both(filter, subset.filter.query().clone()) },
+        doc! { "$match": and(filter, subset.filter.query().clone()) },
         doc! { "$sort": subset.sort() },
         doc! { "$limit": i64::from(subset.size) },
     ];

@@ -21,7 +21,7 @@
 mod conflicts;
 
 use mongo_patterns_core::catalog;
-use mongo_patterns_core::migration::{MigrateOptions, Walk, both};
+use mongo_patterns_core::migration::{ChunkedFind, MigrateOptions, and};
 use mongodb::bson::{Bson, Document, Timestamp, doc};
 
 use crate::query::embedded_ids::{embedded_ids, is_unmigrated};
@@ -163,7 +163,7 @@ impl EmbeddedChildren<'_> {
 
     /// Returns the filter of the invalid parents among those to migrate.
     pub(crate) fn invalid(&self) -> Document {
-        both(self.given(), doc! { "$expr": { "$or": self.any_problem() } })
+        and(self.given(), doc! { "$expr": { "$or": self.any_problem() } })
     }
 
     /// Returns the problems of parents, in the order in which they are checked, with their conditions.
@@ -250,9 +250,9 @@ impl EmbeddedChildren<'_> {
     }
 
     /// The walk through the parents to migrate, weighted by their numbers of children.
-    pub(crate) fn walk(&self, chunk_children: u64) -> Walk {
+    pub(crate) fn walk(&self, chunk_children: u64) -> ChunkedFind {
         let children = doc! { "$size": embedded_ids(self.settings, &format!("${}", self.settings.first().field)) };
-        Walk::by_weight(self.selected(), children.into(), chunk_children)
+        ChunkedFind::by_weight(self.selected(), children.into(), chunk_children)
     }
 
     /// The settings that all calls of one migration share.
@@ -273,7 +273,7 @@ impl EmbeddedChildren<'_> {
     /// Returns the filter of the parents to migrate.
     pub(crate) fn selected(&self) -> Document {
         match self.options.skipped {
-            Some(_) => both(
+            Some(_) => and(
                 self.given(),
                 doc! { "$expr": { "$not": [{ "$or": self.any_problem() }] } },
             ),
@@ -285,7 +285,7 @@ impl EmbeddedChildren<'_> {
     pub(crate) fn rebuilt(&self) -> Option<Document> {
         let takes_all = self.options.filter.is_empty() && self.options.skipped.is_none();
         let is_not_skipped = || doc! { "$or": [{ "$nor": [self.unmigrated()] }, self.selected()] };
-        (!takes_all).then(|| both(self.options.filter.clone(), is_not_skipped()))
+        (!takes_all).then(|| and(self.options.filter.clone(), is_not_skipped()))
     }
 
     fn unmigrated(&self) -> Document {
@@ -294,7 +294,7 @@ impl EmbeddedChildren<'_> {
 
     /// Returns the same filter, with the invalid parents.
     fn given(&self) -> Document {
-        both(self.unmigrated(), self.options.filter.clone())
+        and(self.unmigrated(), self.options.filter.clone())
     }
 
     fn unmanaged(&self) -> Document {

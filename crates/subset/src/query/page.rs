@@ -10,7 +10,7 @@
 use mongo_patterns_core::ErrorKind;
 use mongo_patterns_core::Result;
 use mongo_patterns_core::bound::adjacent;
-use mongo_patterns_core::migration::both;
+use mongo_patterns_core::migration::and;
 use mongo_patterns_core::pages::PageStart;
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::FindOptions;
@@ -54,7 +54,7 @@ pub(crate) fn find_page(
             options.sort = Some(reversed(&subset.sort()));
         }
     }
-    Ok((both(filter, subset.filter.query().clone()), options))
+    Ok((and(filter, subset.filter.query().clone()), options))
 }
 
 /// Returns a position among the children of a parent, as a key of the index of the order.

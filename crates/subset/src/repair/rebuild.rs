@@ -3,7 +3,7 @@
 use futures::TryStreamExt;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::code;
-use mongo_patterns_core::migration::{MigrationProgress, Step, Walk};
+use mongo_patterns_core::migration::{ChunkedFind, MigrationProgress, Step};
 use mongo_patterns_core::{ErrorKind, Result};
 use mongodb::bson::{Document, doc};
 
@@ -64,7 +64,7 @@ pub(crate) async fn rebuild_chunks(
     let parents = &shared.parents;
     let count = Step::estimated_count("count the parents", parents);
     progress.reporter.begin(conn.read(count).await?.count);
-    let walk = Walk::by_number(Document::new(), progress.chunk);
+    let walk = ChunkedFind::by_number(Document::new(), progress.chunk);
     let mut chunks = conn.chunks("read the ids of the parents", walk, parents).await?;
     while let Some(chunk) = chunks.next_chunk().await? {
         let scope = match every {

@@ -16,7 +16,7 @@
 use std::sync::Arc;
 
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::lanes::{Lane, Stored, Target, Turn};
+use mongo_patterns_core::lanes::{BatchOutcome, Entered, Lane, Target};
 use mongo_patterns_core::{Result, document_id, size};
 use mongodb::bson::{Bson, RawDocumentBuf};
 
@@ -36,8 +36,8 @@ pub(super) async fn insert(shared: &Arc<Shared>, child: Child) -> Result<Written
     let key = document_id::text(&parent);
     let turn = shared.inserts.enter(&key, queue, (id, document), waiting);
     let (lane, (id, document)) = match turn.await {
-        Turn::Alone(lane, child) => (lane, child),
-        Turn::Joined(inserted) => return inserted,
+        Entered::Alone(lane, child) => (lane, child),
+        Entered::Joined(inserted) => return inserted,
     };
     let write = ParentWrite::of_child(shared, parent, id, Change::Insert(vec![document]));
     transactional::run(&write, &mut Conn::in_lane(lane)).await
@@ -55,7 +55,7 @@ impl Target for WaitingInserts {
         document.as_bytes().len()
     }
 
-    async fn store(&self, children: &[Self::Item], lane: Lane) -> Stored<Written> {
+    async fn store(&self, children: &[Self::Item], lane: Lane) -> BatchOutcome<Written> {
         let Self { shared, parent } = self;
         let write = ParentWrite::of_calls(shared, parent.clone(), children);
         let (included, error) = match transactional::run(&write, &mut Conn::in_lane(lane)).await {
@@ -63,7 +63,7 @@ impl Target for WaitingInserts {
             Err(error) => (Vec::new(), Some(error)),
         };
         let included = included.into_iter().map(|included| Ok(Written::of_included(included)));
-        Stored {
+        BatchOutcome {
             results: included.collect(),
             error,
         }

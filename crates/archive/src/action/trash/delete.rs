@@ -115,5 +115,5 @@ async fn delete(shared: &Shared, id: &Bson, entry: &Entry, conn: &mut Conn<'_>) 
 
 fn too_large(id: &Bson) -> Error {
     let text = "the document with its deletion would pass MongoDB's limit of 16 MiB, nothing was changed: remove a part of the document first, or delete it without the trash";
-    Error::new(ErrorKind::TooLarge, text).at(id.clone(), "")
+    Error::new(ErrorKind::TooLarge, text).of_document(id.clone(), "")
 }

@@ -97,7 +97,7 @@ impl<D: DeserializeOwned> List<'_, D> {
         });
         let entries = rows.iter().map(|(deleted_at, stored)| {
             let document = entry::document_of(stored).and_then(|document| decode(document, "", NOT_DECODED));
-            let of_entry = |error: Error| error.at(id_of(stored), "document").of_collection(trash);
+            let of_entry = |error: Error| error.of_document(id_of(stored), "document").of_collection(trash);
             Ok(TrashEntry {
                 document: document.map_err(of_entry)?,
                 deleted_at: *deleted_at,

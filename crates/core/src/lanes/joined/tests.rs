@@ -27,16 +27,16 @@ impl Target for Numbers {
         *item
     }
 
-    async fn store(&self, items: &[usize], _: Lane) -> Stored<usize> {
+    async fn store(&self, items: &[usize], _: Lane) -> BatchOutcome<usize> {
         self.batches.lock().unwrap().push(items.to_vec());
         tokio::task::yield_now().await;
         if items.iter().any(|item| self.refused.contains(item)) {
-            return Stored {
+            return BatchOutcome {
                 results: Vec::new(),
                 error: Some(Error::new(self.kind, "refused")),
             };
         }
-        Stored {
+        BatchOutcome {
             results: items.iter().map(|item| Ok(*item)).collect(),
             error: None,
         }
@@ -59,8 +59,8 @@ async fn store_one(
     target: impl FnOnce() -> Numbers + Send,
 ) -> Result<usize> {
     match joined.enter("key", || b"key".to_vec(), item, target).await {
-        Turn::Alone(..) => panic!("another call has the lane"),
-        Turn::Joined(stored) => stored,
+        Entered::Alone(..) => panic!("another call has the lane"),
+        Entered::Joined(stored) => stored,
     }
 }
 
@@ -134,7 +134,7 @@ async fn an_error_of_the_whole_batch_is_that_of_every_caller() {
 async fn a_call_that_meets_no_other_stores_its_item_by_itself() {
     let joined = Arc::new(Joined::<Numbers>::new(Lanes::of_test()));
     let turn = joined.enter("key", || unreachable!(), 5, || unreachable!()).await;
-    assert!(matches!(turn, Turn::Alone(_, 5)));
+    assert!(matches!(turn, Entered::Alone(_, 5)));
 }
 
 #[test]

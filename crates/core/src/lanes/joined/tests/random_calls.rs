@@ -66,14 +66,14 @@ impl Target for Slow {
         1
     }
 
-    async fn store(&self, items: &[usize], lane: Lane) -> Stored<usize> {
+    async fn store(&self, items: &[usize], lane: Lane) -> BatchOutcome<usize> {
         let sent = self.send(items.to_vec(), lane).await;
         let results = if sent.is_ok() {
             items.iter().copied().map(Ok).collect()
         } else {
             Vec::new()
         };
-        Stored {
+        BatchOutcome {
             results,
             error: sent.err(),
         }
@@ -101,8 +101,8 @@ async fn call(joined: Arc<Joined<Slow>>, item: usize, server: Arc<Mutex<Server>>
             )
             .await
         {
-            Turn::Alone(lane, _) => lane,
-            Turn::Joined(stored) => return stored.map(|stored| assert_eq!(stored, item)),
+            Entered::Alone(lane, _) => lane,
+            Entered::Joined(stored) => return stored.map(|stored| assert_eq!(stored, item)),
         },
     };
     slow.send(vec![item], lane).await
