@@ -20,13 +20,13 @@ const END: &str = "<!-- end of cargo xtask size -->\n";
 /// The crates of the library, whose sum is a row, each with its bound: the most lines of code. A change that exceeds a bound
 /// says what leaves for it.
 const LIBRARY: [(&str, usize); 12] = [
-    ("crates/core/src", 11_000),
-    ("crates/bucket/src", 9_300),
+    ("crates/core/src", 11_100),
+    ("crates/bucket/src", 8_700),
     ("crates/outlier/src", 3_900),
-    ("crates/subset/src", 4_600),
-    ("crates/embedded/src", 1_800),
-    ("crates/history/src", 3_800),
-    ("crates/intervals/src", 1_500),
+    ("crates/subset/src", 4_300),
+    ("crates/embedded/src", 1_700),
+    ("crates/history/src", 3_700),
+    ("crates/intervals/src", 1_400),
     ("crates/reference/src", 4_900),
     ("crates/schema/src", 1_600),
     ("crates/archive/src", 2_000),
@@ -35,16 +35,16 @@ const LIBRARY: [(&str, usize); 12] = [
 ];
 const OTHERS: [(&str, usize); 11] = [
     ("crates/derive/src", 200),
-    ("crates/mongo-patterns/src", 300),
+    ("crates/mongo-patterns/src", 200),
     ("crates/mongo-patterns/examples", 2_700),
-    ("crates/cli/src", 8_400),
-    ("crates/cli/tests", 4_200),
+    ("crates/cli/src", 8_200),
+    ("crates/cli/tests", 4_100),
     ("crates/testkit/src", 2_100),
-    ("crates/protocols/src", 8_100),
-    ("crates/bench/src", 6_500),
-    ("examples", 3_900),
-    ("tests", 61_600),
-    ("xtask", 3_000),
+    ("crates/protocols/src", 7_300),
+    ("crates/bench/src", 6_400),
+    ("examples", 3_800),
+    ("tests", 58_500),
+    ("xtask", 2_900),
 ];
 /// What a public type begins with.
 const TYPES: [&str; 5] = ["pub struct ", "pub enum ", "pub trait ", "pub type ", "pub union "];
