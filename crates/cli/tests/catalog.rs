@@ -234,23 +234,6 @@ async fn settings_that_are_not_given_are_those_of_the_catalog() {
     .await;
 }
 
-#[tokio::test]
-async fn a_bound_of_bytes_is_introduced_and_changed() {
-    testkit::run(async |db| {
-        fill(db, 6, 300).await;
-        bucket(db, &["migrate", "--page-size", "20"]).ok();
-        // The old bound is that of the catalog, and other commands have the new one.
-        for bound in ["400", "200"] {
-            of_catalog(db, &["resize", "--max-bucket-bytes", bound, "--json"]).ok();
-            of_catalog(db, &["verify"]).ok();
-            let trades = all(db, "trades").await;
-            let largest = trades.iter().map(|bucket| bucket.get_i32("bytes").unwrap()).max();
-            assert_eq!(largest.unwrap().to_string(), bound);
-        }
-    })
-    .await;
-}
-
 #[test]
 fn an_invalid_command_is_an_object_with_json() {
     let invalid = ran(program().args(["--json", "bucket", "--page-size", "many", "verify"]));
