@@ -173,9 +173,11 @@ async fn main() -> Result<()> {
     ensure!(findings.len() == orders_of(&database, 4).await?, "{}", findings.len());
     println!("verify finds the orders with the previous name");
     let repaired: Vec<_> = orders.repair().stream().try_collect().await?;
-    ensure!(repaired.len() == findings.len());
+    // The repair of one copy brings the others of its source up to date too.
+    ensure!(!repaired.is_empty());
     let findings: Vec<_> = orders.verify().stream().try_collect().await?;
-    println!("after a repair it finds {}", findings.len());
+    ensure!(findings.is_empty());
+    println!("after a repair it finds none");
 
     check_copies(&database).await?;
     Ok(())
