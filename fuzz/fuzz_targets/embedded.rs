@@ -8,7 +8,6 @@ mod sources {
     pub(crate) mod builder;
     pub(crate) mod form;
     pub(crate) mod migrate;
-    pub(crate) mod prelude;
     pub(crate) mod query;
     pub(crate) mod repair;
     pub(crate) mod repository;
@@ -25,7 +24,7 @@ use mongodb::bson::{Bson, Document};
 use serde::Deserialize;
 
 use documents::documents;
-use sources::{action, builder, form, migrate, prelude, query, repair, repository, results, settings, write};
+use sources::{action, builder, form, migrate, query, repair, repository, results, settings, write};
 
 // The names that the sources expect at the root of their crate.
 use crate::form::child_id::ChildId;
