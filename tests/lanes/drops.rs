@@ -3,12 +3,14 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use futures::future::poll_immediate;
 use futures::{StreamExt, TryStreamExt};
 use mongo_patterns::mongodb::Client;
 use mongo_patterns::mongodb::options::ClientOptions;
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{Document, doc};
 use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
 
 use support::common::pause;
 use support::lanes::*;
@@ -143,4 +145,47 @@ async fn end_runtime(db: &TestDatabase, operation: &'static Operation, end: End)
     }
     let stored = stored(db, operation, HELD).await;
     assert!(stored.len() <= 2 && stored.contains(&(FIRST + 50)), "{stored:?}");
+}
+
+/// The calls of two runtimes join in the task of the one that ends. What the task has not sent is stored by the other.
+#[tokio::test]
+async fn calls_outlive_the_runtime_of_the_call_that_writes_for_them() {
+    for name in ["append", "push", "insert", "update"] {
+        testkit::run(async |db| outlive(db, operation(name)).await).await;
+    }
+}
+
+async fn outlive(db: &TestDatabase, operation: &'static Operation) {
+    let repositories = prepare(db, operation).await;
+    let holder = Holder::hold(db, operation, HELD).await;
+    let call = |number| {
+        let repositories = repositories.clone();
+        async move { operation.run(&repositories, HELD, FIRST + number).await }
+    };
+    let first = tokio::spawn(call(1));
+    until("the first command", async || in_flight(db, HELD) > 0).await;
+    let ending = Runtime::new().unwrap();
+    let (joined, has_joined) = oneshot::channel();
+    let of_ending = call(2);
+    ending.spawn(async move {
+        let mut call = Box::pin(of_ending);
+        assert!(poll_immediate(call.as_mut()).await.is_none());
+        joined.send(()).unwrap();
+        call.await
+    });
+    ends("a call of the runtime that ends", has_joined).await.unwrap();
+    let mut last = Box::pin(call(3));
+    assert!(poll_immediate(last.as_mut()).await.is_none());
+    let ended = tokio::task::spawn_blocking(move || drop(ending));
+    ends("the runtime", ended).await.unwrap();
+    assert!(
+        poll_immediate(last.as_mut()).await.is_none(),
+        "{}: the document is held",
+        operation.name
+    );
+    holder.release().await;
+    ends("the first call", first).await.unwrap().unwrap();
+    ends("the call of the other runtime", last).await.unwrap();
+    let stored = stored(db, operation, HELD).await;
+    assert_eq!(stored, [FIRST + 1, FIRST + 3], "{}", operation.name);
 }

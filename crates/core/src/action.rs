@@ -66,6 +66,11 @@
 //! The tasks run on the tokio runtime of the call. Before a runtime ends, [`drain`](crate::drain) waits for them.
 //! Otherwise the server may still execute a command in flight, and aborts an open transaction up to
 //! 90 seconds after its start, with the default of `transactionLifetimeLimitSeconds`.
+//!
+//! Several runtimes of a process can share a repository, such as a static one under `#[tokio::test]`, if the client's runtime
+//! lives. Where calls of two runtimes join and one runtime ends, the calls of the other start again with what was not sent.
+//! An item that was sent in the runtime that ended is an error of the kind [`Network`](crate::ErrorKind::Network), whose
+//! outcome is unknown.
 
 mod define;
 mod find;

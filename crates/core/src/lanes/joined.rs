@@ -18,6 +18,11 @@
 //! ## Why is a failed batch divided?
 //!
 //! One item can be the cause. With halves, a few commands find it among a thousand, and the others are stored.
+//!
+//! ## What if the runtime of the task ends before its callers' do?
+//!
+//! The task returns the items that it has not sent, and their calls start again, in their own runtimes. Only the outcome of
+//! the command in flight is unknown.
 
 #[cfg(test)]
 mod tests;
@@ -45,7 +50,7 @@ pub trait Target: Send + Sync + 'static {
     const ITEMS: usize = 1000;
     /// The most bytes of a batch of several items. Without it, the target divides a batch into commands itself.
     const MAX_BYTES: usize = usize::MAX;
-    /// The text of the error when the runtime of the task ends.
+    /// The text of the error when the runtime of the task ends while the command with the item is in flight.
     const INTERRUPTED: &'static str;
 
     /// Returns the bytes of an item.
@@ -94,7 +99,14 @@ struct Queues<T: Target> {
 
 struct Waiting<T: Target> {
     item: T::Item,
-    caller: oneshot::Sender<Result<T::Output>>,
+    caller: oneshot::Sender<Reply<T>>,
+}
+
+/// What the task tells a caller.
+enum Reply<T: Target> {
+    Stored(Result<T::Output>),
+    /// The task ends, and no command had the item.
+    Unsent(T::Item),
 }
 
 /// Prints no key and no item, which are user values.
@@ -145,15 +157,30 @@ impl<T: Target> Joined<T> {
     pub async fn enter(
         self: &Arc<Self>,
         key: &str,
-        queue: impl FnOnce() -> Vec<u8> + Send,
-        item: T::Item,
-        target: impl FnOnce() -> T + Send,
+        queue: impl Fn() -> Vec<u8> + Send + Sync,
+        mut item: T::Item,
+        target: impl Fn() -> T + Send + Sync,
     ) -> Entered<T> {
-        if let Some(lane) = self.lanes.try_enter(key) {
-            return Entered::Alone(lane, item);
+        loop {
+            if let Some(lane) = self.lanes.try_enter(key) {
+                return Entered::Alone(lane, item);
+            }
+            match self.wait(key, queue(), item, &target).await {
+                Reply::Stored(stored) => return Entered::Joined(stored),
+                Reply::Unsent(unsent) => item = unsent,
+            }
         }
-        let queue = queue();
-        let (caller, result) = oneshot::channel();
+    }
+
+    /// Queues an item, and waits for the task that writes for its document, which it starts if there is none.
+    async fn wait(
+        self: &Arc<Self>,
+        key: &str,
+        queue: Vec<u8>,
+        item: T::Item,
+        target: &(impl Fn() -> T + Send + Sync),
+    ) -> Reply<T> {
+        let (caller, reply) = oneshot::channel();
         let (number, is_first) = self.join(&queue, Waiting { item, caller });
         if is_first {
             let writer = Writer {
@@ -171,8 +198,8 @@ impl<T: Target> Joined<T> {
             number,
         };
         let _waiting = measure::Waiting::begin(self.lanes.collection());
-        let interrupted = |_| Err(Error::new(ErrorKind::Network, T::INTERRUPTED));
-        Entered::Joined(result.await.unwrap_or_else(interrupted))
+        let interrupted = |_| Reply::Stored(Err(Error::new(ErrorKind::Network, T::INTERRUPTED)));
+        reply.await.unwrap_or_else(interrupted)
     }
 
     /// Queues an item. Returns its number, and whether no task writes for the document yet.
@@ -230,12 +257,52 @@ struct Writer<T: Target> {
     finished: bool,
 }
 
-/// A task that ends early, with its runtime, must not leave an entry without a writer. The waiting callers get an
-/// error, and the next item starts a new task.
+/// A task that ends early, with its runtime, must not leave an entry without a writer. The waiting callers get their items
+/// back, and the next item starts a new task.
 impl<T: Target> Drop for Writer<T> {
     fn drop(&mut self) {
         if !self.finished {
-            self.joined.lock().of.remove(&self.queue);
+            let waiting = self.joined.lock().of.remove(&self.queue);
+            waiting
+                .into_iter()
+                .flatten()
+                .for_each(|(_, waiting)| waiting.give_back());
+        }
+    }
+}
+
+impl<T: Target> Waiting<T> {
+    fn give_back(self) {
+        // The caller may have been dropped.
+        let _ = self.caller.send(Reply::Unsent(self.item));
+    }
+}
+
+/// The items that a task stores. Dropped early, it gives those back that no command had.
+struct Batch<T: Target> {
+    items: Vec<T::Item>,
+    callers: Vec<oneshot::Sender<Reply<T>>>,
+    /// The number of items that a command had.
+    sent: usize,
+}
+
+impl<T: Target> Batch<T> {
+    fn of(waiting: Vec<Waiting<T>>) -> Self {
+        let waiting = waiting.into_iter().map(|waiting| (waiting.item, waiting.caller));
+        let (items, callers) = waiting.unzip();
+        Self {
+            items,
+            callers,
+            sent: 0,
+        }
+    }
+}
+
+impl<T: Target> Drop for Batch<T> {
+    fn drop(&mut self) {
+        let callers = self.callers.drain(..).skip(self.sent);
+        for (caller, item) in callers.zip(self.items.drain(..).skip(self.sent)) {
+            Waiting { item, caller }.give_back();
         }
     }
 }
@@ -252,17 +319,16 @@ impl<T: Target> Writer<T> {
                 return;
             }
             measure::joined(self.joined.lanes.collection(), waiting.len());
-            let waiting = waiting.into_iter().map(|waiting| (waiting.item, waiting.caller));
-            let (items, mut callers): (Vec<T::Item>, Vec<_>) = waiting.unzip();
+            let mut batch = Batch::of(waiting);
             let results = tokio::select! {
                 biased;
                 // As the call of one item, a batch ends when no caller waits for it.
-                () = all_dropped(&mut callers) => continue,
-                results = self.store(&items, lane) => results,
+                () = all_dropped(&mut batch.callers) => continue,
+                results = self.store(&batch.items, &mut batch.sent, lane) => results,
             };
-            for (caller, result) in callers.into_iter().zip(results) {
+            for (caller, result) in batch.callers.drain(..).zip(results) {
                 // The caller may have been dropped.
-                let _ = caller.send(result);
+                let _ = caller.send(Reply::Stored(result));
             }
         }
     }
@@ -280,13 +346,14 @@ impl<T: Target> Writer<T> {
         }
     }
 
-    /// Stores the items. Returns the result of each, in order.
-    async fn store(&self, items: &[T::Item], lane: Lane) -> Vec<Result<T::Output>> {
+    /// Stores the items, and counts those that it has sent. Returns the result of each, in order.
+    async fn store(&self, items: &[T::Item], sent: &mut usize, lane: Lane) -> Vec<Result<T::Output>> {
         let mut results = Vec::with_capacity(items.len());
         let mut rest = items;
         let mut length = items.len();
         while !rest.is_empty() {
             let batch = &rest[..length.min(rest.len())];
+            *sent = results.len() + batch.len();
             let BatchOutcome { results: stored, error } = self.target.store(batch, lane.clone()).await;
             let mut done = stored.len();
             results.extend(stored);

@@ -24,14 +24,13 @@ use crate::write::push::{PushWrite, check_elements, push_one};
 /// Pushes an element in the lane of its list.
 pub(crate) async fn push(shared: &Arc<Shared>, id: &Bson, element: Encoded) -> Result<Pushed> {
     check_elements(shared, std::slice::from_ref(&element))?;
-    let queue = document_id::bytes(id);
     let list = || List {
         shared: Arc::clone(shared),
         id: id.clone(),
     };
     match shared
         .pushes
-        .enter(&document_id::text(id), || queue, element, list)
+        .enter(&document_id::text(id), || document_id::bytes(id), element, list)
         .await
     {
         Entered::Alone(lane, element) => push_one(shared, id, &element, false, &mut Conn::in_lane(lane)).await,

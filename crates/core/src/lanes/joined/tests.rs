@@ -44,7 +44,7 @@ impl Target for Numbers {
 }
 
 /// Returns what creates a target.
-fn target(batches: &Batches, refused: &'static [usize], kind: ErrorKind) -> impl Fn() -> Numbers + Copy + Send {
+fn target(batches: &Batches, refused: &'static [usize], kind: ErrorKind) -> impl Fn() -> Numbers + Copy + Send + Sync {
     move || Numbers {
         batches: Arc::clone(batches),
         refused,
@@ -56,7 +56,7 @@ fn target(batches: &Batches, refused: &'static [usize], kind: ErrorKind) -> impl
 async fn store_one(
     joined: &Arc<Joined<Numbers>>,
     item: usize,
-    target: impl FnOnce() -> Numbers + Send,
+    target: impl Fn() -> Numbers + Send + Sync,
 ) -> Result<usize> {
     match joined.enter("key", || b"key".to_vec(), item, target).await {
         Entered::Alone(..) => panic!("another call has the lane"),
@@ -137,32 +137,73 @@ async fn a_call_that_meets_no_other_stores_its_item_by_itself() {
     assert!(matches!(turn, Entered::Alone(_, 5)));
 }
 
+/// Ends with the runtime while its first command, which has the items of a batch, is in flight.
 #[test]
-fn the_end_of_the_runtime_leaves_an_unknown_outcome_and_no_queue() {
+fn the_end_of_the_runtime_leaves_an_unknown_outcome_of_what_was_sent_alone() {
     let runtime = || tokio::runtime::Builder::new_current_thread().build().unwrap();
     let joined = Arc::new(Joined::<Numbers>::new(Lanes::of_test()));
     let batches = Batches::default();
     let target = target(&batches, &[], ErrorKind::TooLarge);
     let lane = joined.lanes.try_enter("key").unwrap();
-    let mut waiting = Box::pin(join_all([1, 2].map(|item| store_one(&joined, item, target))));
+    // Bytes that do not fit into one batch.
+    let mut calls = Box::pin(join_all(
+        [60_000, 40_000, 70_000].map(|item| store_one(&joined, item, target)),
+    ));
     let of_task = runtime();
-    assert!(of_task.block_on(poll_immediate(waiting.as_mut())).is_none());
-    assert_eq!(joined.waiting(b"key"), 2);
+    assert!(of_task.block_on(poll_immediate(calls.as_mut())).is_none());
+    drop(lane);
+    of_task.block_on(async {
+        while batches.lock().unwrap().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    });
+    let lane = joined.lanes.enter("key").now_or_never();
+    assert!(lane.is_none(), "the batch has the lane");
     drop(of_task);
     assert!(joined.lock().of.is_empty());
+    let lane = joined.lanes.try_enter("key").unwrap();
     let other = runtime();
-    for error in other.block_on(waiting) {
-        let error = error.unwrap_err();
+    assert!(other.block_on(poll_immediate(calls.as_mut())).is_none());
+    assert_eq!(joined.waiting(b"key"), 1, "the item that was not sent waits again");
+    drop(lane);
+    let results = other.block_on(calls);
+    for error in results[..2].iter().map(|result| result.as_ref().unwrap_err()) {
         assert_eq!(
             (error.kind(), error.to_string().as_str()),
             (ErrorKind::Network, Numbers::INTERRUPTED)
         );
         assert!(error.is_outcome_unknown());
     }
-    let mut next = Box::pin(store_one(&joined, 3, target));
-    assert!(other.block_on(poll_immediate(next.as_mut())).is_none());
+    assert_eq!(*results[2].as_ref().unwrap(), 70_000);
+    assert_eq!(*batches.lock().unwrap(), [vec![60_000, 40_000], vec![70_000]]);
+}
+
+#[test]
+fn the_end_of_the_runtime_returns_the_halves_that_were_not_sent() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let joined = Arc::new(Joined::<Numbers>::new(Lanes::of_test()));
+    let batches = Batches::default();
+    let target = target(&batches, &[1], ErrorKind::TooLarge);
+    let lane = joined.lanes.try_enter("key").unwrap();
+    let mut calls = Box::pin(join_all([1, 2, 3, 4].map(|item| store_one(&joined, item, target))));
+    let of_task = runtime();
+    assert!(of_task.block_on(poll_immediate(calls.as_mut())).is_none());
     drop(lane);
-    assert_eq!(other.block_on(next).unwrap(), 3);
+    of_task.block_on(async {
+        while batches.lock().unwrap().len() < 2 {
+            tokio::task::yield_now().await;
+        }
+    });
+    drop(of_task);
+    let lane = joined.lanes.try_enter("key").unwrap();
+    let other = runtime();
+    assert!(other.block_on(poll_immediate(calls.as_mut())).is_none());
+    drop(lane);
+    let results = other.block_on(calls);
+    let kinds = results.iter().map(|result| result.as_ref().map_err(Error::kind));
+    let unknown = Err(ErrorKind::Network);
+    // The first half was in flight. The other one is stored in a runtime that lives.
+    assert_eq!(kinds.collect::<Vec<_>>(), [unknown, unknown, Ok(&3), Ok(&4)]);
 }
 
 #[tokio::test]
