@@ -20,6 +20,7 @@ mod migrations;
 mod numeric_names;
 mod own_fields;
 mod progress;
+mod remedies;
 mod sessions;
 mod set_up;
 mod settings;

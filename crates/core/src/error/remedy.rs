@@ -14,7 +14,8 @@ pub enum Remedy {
     /// Use the settings in the catalog, or store those of the repository by `ensure_indexes()`, with `replace_settings()` if
     /// those in the catalog are wrong.
     CheckSettings,
-    /// Find the documents at fault by `verify()`, and correct or repair them.
+    /// Find the documents at fault by `verify()`, and correct or repair them. A repair needs settings in the catalog, which
+    /// `ensure_indexes().replace_settings()` stores also where documents prevent an index.
     Verify,
     /// Correct the source documents, or migrate the others by `skip_invalid(..)`.
     SkipInvalid,

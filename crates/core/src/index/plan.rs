@@ -233,7 +233,7 @@ impl IndexPlan {
             Some(DUPLICATE_KEY) => Error::from_driver(
                 ErrorKind::Corrupt,
                 format!(
-                    "stored documents violate the unique index of the plan, so it was not created: call verify(), which names them, and correct or repair them first. Planned: {self}"
+                    "stored documents violate the unique index of the plan, so it was not created: call verify(), which names them, and correct them; a repair needs settings, which ensure_indexes().replace_settings() stores although it refuses the index again. Planned: {self}"
                 ),
                 error,
             )
