@@ -87,7 +87,7 @@ impl Transfer<'_> {
         let replaced = match shared.store.put(&name, content, conn).await {
             Err(error) => Err(error),
             Ok(()) => {
-                let once = shared.retry.clone().with_max_attempts(1);
+                let once = shared.retry.with_max_attempts(1);
                 transaction::run(&shared.current, &once, conn, context, |conn, context| {
                     Box::pin(replace_by_file(context, conn))
                 })

@@ -90,7 +90,7 @@ impl Transfer<'_> {
 
     async fn retry(self, ids: &[Bson], reads_target: bool, conn: &mut Conn<'_>) -> Result<Moved> {
         let most = self.retry.max_attempts.min(ATTEMPTS);
-        let hurried = self.retry.clone().with_max_attempts(most);
+        let hurried = self.retry.with_max_attempts(most);
         match self.in_transaction(&hurried, ids, reads_target, conn).await {
             // A failover, for which the policy has more time.
             Err(error)

@@ -40,16 +40,9 @@ pub type Result<T> = std::result::Result<T, Error>;
 ///
 /// ```
 /// # use mongo_patterns::{Error, ErrorKind};
-/// fn status(error: &Error) -> u16 {
-///     match error.kind() {
-///         _ if error.is_transient() || error.is_outcome_unknown() => 503,
-///         ErrorKind::NotFound | ErrorKind::ChildNotFound => 404,
-///         ErrorKind::AlreadyExists | ErrorKind::LimitReached => 409,
-///         _ if error.is_invalid_input() => 400,
-///         _ => 500,
-///     }
-/// }
-/// assert_eq!(status(&Error::new(ErrorKind::LimitReached, "a patron may have 20 addresses")), 409);
+/// let error = Error::new(ErrorKind::LimitReached, "a patron may have 20 addresses");
+/// assert!(!error.is_transient() && !error.is_invalid_input());
+/// assert_eq!(error.http_status(), 409);
 /// ```
 #[derive(Clone)]
 pub struct Error(Box<Inner>);

@@ -24,7 +24,7 @@ use crate::measure;
 /// let hurried = RetryPolicy::default().with_max_attempts(20).with_max_elapsed(Duration::from_secs(2));
 /// assert_eq!(hurried.max_attempts, 20);
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RetryPolicy {
     /// The most attempts, including the first. 1000 by default.
@@ -68,7 +68,7 @@ impl RetryPolicy {
     #[doc(hidden)]
     pub fn start(&self) -> Attempts {
         Attempts {
-            policy: self.clone(),
+            policy: *self,
             started: Instant::now(),
             made: 1,
         }

@@ -87,7 +87,8 @@ fn invalid_in(found: &Document) -> InvalidDocuments {
 
 /// Refuses to skip everything, which a wrong setting causes.
 pub(super) fn check_any_valid(total: u64, invalid: &InvalidDocuments) -> Result<()> {
-    let [keys, times, item_ids, figures] = ["key", "time", "item_id", "figure"].map(|reason| invalid.get(reason));
+    let of = |reason| invalid.get(reason).unwrap_or_default();
+    let [keys, times, item_ids, figures] = ["key", "time", "item_id", "figure"].map(of);
     invalid.check_any_valid(total, || {
         format!(
             "all documents are invalid ({keys} by their key, {times} by their time, {item_ids} by their item id, {figures} by a value with figures), nothing was migrated: check the names of the fields and the type of the key"

@@ -51,13 +51,13 @@ impl<K: Key> Work<'_, K> {
             .migrate_from_flat(&flat)
             .key_field(flat_key(self.settings)?);
         let found = migration.find_invalid(sample).await?;
-        let of = |name, field: Option<&str>, text, documents| Reason {
+        let (settings, invalid) = (self.settings, found.invalid);
+        let of = |name, field: Option<&str>, text| Reason {
             name,
             field: field.unwrap_or_default().to_owned(),
             text,
-            documents,
+            documents: invalid.get(name).unwrap_or_default(),
         };
-        let (settings, invalid) = (self.settings, found.invalid);
         let figures = [&settings.sum, &settings.min, &settings.max, &settings.count_by];
         let figures: Vec<&str> = figures.into_iter().flatten().flatten().map(String::as_str).collect();
         let mut invalid_documents = Invalid {
@@ -69,26 +69,23 @@ impl<K: Key> Work<'_, K> {
                     "key",
                     Some(flat_key(settings)?),
                     "no key of the type --key-type, or one that is out of range or too long",
-                    invalid.get("key"),
                 ),
                 of(
                     "time",
                     settings.time.as_deref(),
                     "no date, or one that is not from 1970 to 2286",
-                    invalid.get("time"),
                 ),
                 of(
                     "item_id",
                     settings.item_id.as_deref(),
                     "no item id, or one of an unsupported type",
-                    invalid.get("item_id"),
                 ),
             ],
             filter: found.filter,
         };
         if !figures.is_empty() {
             let text = "no valid value in a field with figures";
-            let reason = of("figure", Some(&figures.join(", ")), text, invalid.get("figure"));
+            let reason = of("figure", Some(&figures.join(", ")), text);
             invalid_documents.reasons.push(reason);
         }
         Ok(invalid_documents)

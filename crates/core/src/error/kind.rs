@@ -147,6 +147,8 @@ pub(super) enum Class {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use ErrorKind::*;
 
     use super::*;
@@ -180,6 +182,33 @@ mod tests {
             assert_eq!(error.is_outcome_unknown(), class == Class::Unknown, "{kind:?}");
             assert_eq!(error.is_setup_error(), class == Class::Setup, "{kind:?}");
         }
+    }
+
+    #[test]
+    fn every_kind_has_an_http_status() {
+        let mut codes = BTreeMap::<u16, Vec<&str>>::new();
+        for kind in KINDS {
+            let status = Error::new(*kind, "").http_status();
+            codes.entry(status).or_default().push(kind.code());
+        }
+        let with = |status| codes[&status].join(" ");
+        assert_eq!(
+            with(400),
+            "invalid-argument invalid-key invalid-time invalid-item-id encode validation-failed"
+        );
+        assert_eq!(with(404), "not-found child-not-found grandchild-not-found");
+        assert_eq!(
+            with(409),
+            "duplicate-key already-exists limit-reached child-set-mismatch referenced"
+        );
+        assert_eq!((with(412), with(413)), ("revision-mismatch".into(), "too-large".into()));
+        assert_eq!(
+            with(503),
+            "newer-version contention server-selection network write-concern"
+        );
+        assert_eq!(codes.len(), 7, "and 500");
+        let partly = Error::new(TooLarge, "").with_stored(1);
+        assert_eq!(partly.http_status(), 503, "the client repeats it, with the same ids");
     }
 
     #[test]

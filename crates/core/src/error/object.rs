@@ -3,6 +3,7 @@
 use serde::{Serialize, Serializer};
 
 use super::driver::{code, is_authentication};
+use super::kind::Class;
 use super::{Error, ErrorKind, Remedy};
 
 /// The server's code for an invalid name of a database or a collection.
@@ -26,6 +27,41 @@ impl Error {
             _ if cause.and_then(code) == Some(INVALID_NAMESPACE) => Some(Remedy::CheckNames),
             _ => self.is_transient().then_some(Remedy::Retry),
         })
+    }
+
+    /// Returns the HTTP status by which a service answers. It never depends on a request: a service that knows more, such as
+    /// that the id of a configuration is unknown, answers itself.
+    ///
+    /// | status | error |
+    /// |---|---|
+    /// | 400 | [invalid input](Self::is_invalid_input) |
+    /// | 404 | there is no such document, child or grandchild |
+    /// | 409 | it exists, it is full, other documents refer to it, or the stored data conflicts in another way |
+    /// | 412 | `RevisionMismatch`: another revision than the caller expected, for example by `If-Match` |
+    /// | 413 | `TooLarge` |
+    /// | 500 | the operator must act: log it as an error |
+    /// | 503 | [transient](Self::is_transient), [unknown](Self::is_outcome_unknown), or `NewerVersion`; or a part is stored |
+    ///
+    /// ```
+    /// # use mongo_patterns::{Error, ErrorKind};
+    /// let error = Error::new(ErrorKind::LimitReached, "a patron may have 20 addresses");
+    /// assert_eq!(error.http_status(), 409);
+    /// ```
+    pub fn http_status(&self) -> u16 {
+        match self.kind() {
+            _ if self.is_outcome_unknown() || self.is_transient() || self.stored_count() > Some(0) => 503,
+            ErrorKind::NewerVersion => 503,
+            ErrorKind::NotFound | ErrorKind::ChildNotFound | ErrorKind::GrandchildNotFound => 404,
+            ErrorKind::RevisionMismatch => 412,
+            ErrorKind::TooLarge => 413,
+            // A setting of the program, and not of a request.
+            ErrorKind::Configuration => 500,
+            kind => match kind.class() {
+                Class::Input => 400,
+                Class::State => 409,
+                _ => 500,
+            },
+        }
     }
 
     /// Sets what to do.

@@ -14,7 +14,8 @@ use crate::error::{Error, ErrorKind};
 /// use mongo_patterns::InvalidDocuments;
 ///
 /// let invalid = InvalidDocuments::from_iter([("key", 3), ("time", 1)]);
-/// assert_eq!((invalid.get("key"), invalid.total()), (3, 4));
+/// assert_eq!((invalid.get("key"), invalid.total()), (Some(3), 4));
+/// assert_eq!(invalid.get("keys"), None);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InvalidDocuments(Vec<(&'static str, u64)>);
@@ -26,11 +27,11 @@ impl InvalidDocuments {
         self.0.iter().map(|(_, documents)| documents).sum()
     }
 
-    /// Returns the number of documents with a reason.
+    /// Returns the number of documents with a reason. `None` if the migration has no such reason.
     #[must_use]
-    pub fn get(&self, reason: &str) -> u64 {
-        let found = self.0.iter().find(|(name, _)| *name == reason);
-        found.map_or(0, |(_, documents)| *documents)
+    pub fn get(&self, reason: &str) -> Option<u64> {
+        let mut reasons = self.iter();
+        reasons.find_map(|(name, documents)| (name == reason).then_some(documents))
     }
 
     /// Returns the reasons, in the order in which they are checked, with the numbers of documents.
