@@ -22,6 +22,10 @@
 //! `Trade::DATE` instead of `"date"`, and `AsKey` and `IntoId` make newtypes keys and ids.
 //! The feature `metrics` adds [metrics](#observability), and `archive-files` an archive in files of a directory or an object store.
 //!
+//! `rustls-tls`, `openssl-tls` and `dns-resolver` are the driver's features of the same names. The first and the last are on by
+//! default. The crates use bson 3, and Cargo compiles the driver once, with the features of all crates. So in your program
+//! `mongodb::bson` is bson 3 too: `mongodb = { version = "3.9", features = ["bson-3"] }`.
+//!
 //! # First use
 //!
 //! Every pattern is used in the same way. A builder over the driver's collections names the fields. A service calls
