@@ -109,7 +109,7 @@ async fn check<'a, T: std::fmt::Debug + Send + 'a>(
     );
     assert_eq!(document(&last[0])._id, -149);
     assert_eq!(odd().await.unwrap().len(), 75);
-    assert_eq!(find(doc! { "text": "$n" }).limit(0).await.unwrap().len(), 150);
+    assert_eq!(find(doc! { "text": "$n" }).await.unwrap().len(), 150);
     assert_eq!(find(doc! { "n": -1 }).await.unwrap().len(), 0);
 
     // A stream sends nothing before it is polled, and reads one batch after the other.
@@ -133,6 +133,22 @@ async fn check<'a, T: std::fmt::Debug + Send + 'a>(
     assert_eq!(numbers(&find(new.clone()).session(&mut session).await.unwrap()), [200]);
     assert!(find(new).await.unwrap().is_empty());
     session.abort_transaction().await.unwrap();
+
+    // What cannot work is refused, and reads nothing.
+    names();
+    let mut refused = vec![
+        find(doc! {}).limit(0).await.unwrap_err(),
+        find(doc! {}).limit(0).stream().try_next().await.unwrap_err(),
+    ];
+    let in_session = find(doc! {}).session(&mut session).stream().try_next().await;
+    refused.push(in_session.unwrap_err());
+    for error in refused {
+        assert_eq!(
+            (error.kind(), error.operation()),
+            (ErrorKind::InvalidArgument, Some("find"))
+        );
+    }
+    assert!(names().is_empty());
 
     // A document of another type ends the stream.
     stored

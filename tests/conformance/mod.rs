@@ -11,6 +11,7 @@ mod erasing;
 mod explain;
 mod finds;
 mod followers;
+mod grammar;
 mod ids;
 mod insert_in_order;
 mod large;

@@ -88,7 +88,7 @@ use tracing::{Instrument, Span};
 
 pub use self::find::Find;
 #[doc(hidden)]
-pub use self::find::of_call;
+pub use self::find::{check_stream, limited, of_call};
 pub use self::one::{Read, Write};
 use crate::error::{self, Error, Operation, Result};
 use crate::measure;

@@ -91,5 +91,5 @@ pub use limit::{check_limit, cut};
 pub use of_id::{IdPage, in_pages};
 pub use results::DocumentPage;
 #[doc(hidden)]
-pub use start::PageStart;
+pub use start::{PageStart, Tokens};
 pub use token::DocumentToken;

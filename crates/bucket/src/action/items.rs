@@ -8,7 +8,7 @@ use futures::stream::try_unfold;
 #[allow(unused_imports)] // the links of the documentation use them
 use mongo_patterns_core::ErrorKind::{Configuration, Corrupt, Decode, InvalidArgument, InvalidKey};
 use mongo_patterns_core::action::run;
-use mongo_patterns_core::pages::check_limit;
+use mongo_patterns_core::pages::{Tokens, check_limit};
 use mongo_patterns_core::{EncodeKey, EncodedKey, Error, Key, Result};
 use mongodb::bson::DateTime;
 use serde::de::DeserializeOwned;
@@ -265,8 +265,9 @@ mongo_patterns_core::action! {
 }
 
 impl<'a, K: Key, T: DeserializeOwned + Send + 'a> GetItemPage<'a, K, T> {
-    /// Returns the items directly before this position, in the requested order, in place of those after
-    /// [`after`](Items::after). [`skip`](Items::skip) skips the closest ones. `None` changes nothing.
+    /// Returns the items directly before this position, in the requested order. [`skip`](Items::skip) skips the closest ones.
+    /// `None` changes nothing. A page has one of the two positions: with [`after`](Items::after) too, the call returns
+    /// [`InvalidArgument`].
     ///
     /// ```no_run
     /// # use mongo_patterns::bucket::{BucketRepository, ItemToken};
@@ -289,8 +290,11 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> GetItemPage<'a, K, T> {
         let is_backwards = self.before.is_some();
         let wanted = &mut self.items.wanted;
         if is_backwards {
+            let mut tokens = Tokens::default();
+            tokens.after(wanted.after.take());
+            tokens.before(self.before);
             wanted.newest_first = !wanted.newest_first;
-            wanted.after = self.before;
+            wanted.after = tokens.start()?.position().cloned();
         }
         let is_first = wanted.after.is_none() && wanted.skip == 0;
         let given = wanted.after.clone();

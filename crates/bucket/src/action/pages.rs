@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 #[allow(unused_imports)] // the links of the documentation use them
 use mongo_patterns_core::ErrorKind::{Corrupt, Decode, InvalidArgument, InvalidKey};
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::pages::check_limit;
+use mongo_patterns_core::pages::{PageStart, Tokens, check_limit};
 use mongo_patterns_core::{EncodeKey, EncodedKey, Error, Key, Result};
 use serde::de::DeserializeOwned;
 
@@ -42,7 +42,7 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
         Pages {
             shared: self.shared(),
             key: key.encode_key().map_err(Error::from),
-            from: From::Start,
+            tokens: Tokens::default(),
             newest_first: false,
             limit: 1,
             types: PhantomData,
@@ -52,18 +52,12 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     }
 }
 
-enum From {
-    Start,
-    After(PageToken),
-    Before(PageToken),
-}
-
 mongo_patterns_core::action! {
     /// Reads pages by cursor; returned by [`BucketRepository::pages`].
     pub struct Pages<'a, K, T> {
         shared: &'a Shared,
         key: Result<EncodedKey>,
-        from: From,
+        tokens: Tokens<PageToken>,
         newest_first: bool,
         limit: u32,
         types: PhantomData<fn() -> (K, T)>,
@@ -73,11 +67,9 @@ mongo_patterns_core::action! {
 }
 
 impl<K, T> Pages<'_, K, T> {
+    mongo_patterns_core::token_setters!("pages" of PageToken);
+
     mongo_patterns_core::setters! {
-        /// Returns the pages after the token, in the requested order. `None` means from the start.
-        after(token: impl Into<Option<PageToken>>) => from = token.into().map_or(From::Start, From::After);
-        /// Returns the pages directly before the token, in the requested order. `None` means from the start.
-        before(token: impl Into<Option<PageToken>>) => from = token.into().map_or(From::Start, From::Before);
         /// Orders the pages, and so the meaning of after and before, from the newest to the oldest. The items of a page
         /// stay in the order in which they were stored.
         newest_first() => newest_first = true;
@@ -91,12 +83,13 @@ impl<K: Key, T: DeserializeOwned> Pages<'_, K, T> {
         let key = self.key?;
         check_limit(self.limit)?;
         let (collection, settings) = self.shared.parts();
-        let is_backwards = matches!(self.from, From::Before(_));
+        let start = self.tokens.start()?;
+        let is_backwards = matches!(start, PageStart::Before(_));
         let descending = self.newest_first != is_backwards;
         let operator = if descending { "$lt" } else { "$gt" };
-        let filter = match &self.from {
-            From::Start => buckets_of_key(settings, &key),
-            From::After(token) | From::Before(token) => buckets_beyond(settings, &key, operator, token),
+        let filter = match start.position() {
+            None => buckets_of_key(settings, &key),
+            Some(token) => buckets_beyond(settings, &key, operator, token),
         };
         let options = first_by_id(descending, self.limit, None);
         let mut conn = Conn::to_read(self.session, self.max_time.or(self.shared.settings.max_time)).await?;
@@ -108,7 +101,7 @@ impl<K: Key, T: DeserializeOwned> Pages<'_, K, T> {
             pages.reverse();
         }
         let more = pages.len() == self.limit as usize;
-        let is_start = matches!(self.from, From::Start);
+        let is_start = matches!(start, PageStart::First);
         let has_previous = !is_start && (more || !is_backwards);
         let token = |page: &Bucket<K, T>| page.token().clone();
         Ok(PageSlice {

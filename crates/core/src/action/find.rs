@@ -7,8 +7,9 @@ use mongodb::bson::{Document, RawDocument};
 use mongodb::options::FindOptions;
 
 use super::{ActionFuture, ActionStream, Call, run};
-use crate::conn::Conn;
-use crate::error::{Error, Result};
+use crate::conn::{ClientSession, Conn};
+use crate::error::{Error, ErrorKind, Result};
+use crate::pages::check_limit;
 use crate::send::find_rows;
 
 type Decode<'a, T> = Box<dyn Fn(&RawDocument) -> Result<T> + Send + 'a>;
@@ -21,6 +22,7 @@ crate::action! {
         call: Call<'a>,
         filter: Document,
         options: FindOptions,
+        limit: Option<u32>,
         decode: Decode<'a, T>,
     }
     with session, max_time;
@@ -28,19 +30,19 @@ crate::action! {
     /// Sets the order, as the driver's `find` does.
     sort(fields: Document) => options.sort = Some(fields);
 
-    /// Sets the most documents to find. 0 means all, as in MongoDB.
-    limit(documents: u32) => options.limit = Some(documents.into());
+    /// Sets the most documents to find, at least 1. All by default.
+    limit(documents: u32) => limit = Some(documents);
 }
 
 impl<'a, T> Find<'a, T> {
     /// Creates the action of a call.
     #[doc(hidden)]
     pub fn new(call: Call<'a>, filter: Document, decode: impl Fn(&RawDocument) -> Result<T> + Send + 'a) -> Self {
-        Self::create(call, filter, FindOptions::default(), Box::new(decode))
+        Self::create(call, filter, FindOptions::default(), None, Box::new(decode))
     }
 
-    /// Returns the documents as a stream, which sends nothing before it is polled, and ends after an error. A stream does
-    /// not use the session.
+    /// Returns the documents as a stream, which sends nothing before it is polled, and ends after an error. A stream has no
+    /// session: with one, it ends with [`InvalidArgument`](crate::ErrorKind::InvalidArgument), and reads nothing.
     ///
     /// # Cancel safety
     /// Cancel-safe: if the future of an item is dropped, the stream can be polled again, and loses no item.
@@ -52,13 +54,18 @@ impl<'a, T> Find<'a, T> {
             call,
             filter,
             mut options,
+            limit,
             decode,
+            session,
             max_time,
-            ..
         } = self;
         options.max_time = max_time.or(call.max_time);
-        let rows = stream::once(find_rows(call.collection, filter, options)).try_flatten();
-        let rows = rows.map_err(Error::from);
+        let checked = check_stream(session.as_deref()).and_then(|()| limited(&mut options, limit));
+        let rows = stream::once(async move {
+            checked?;
+            Ok::<_, Error>(find_rows(call.collection, filter, options).await?.map_err(Error::from))
+        });
+        let rows = rows.try_flatten();
         of_call(call, rows.map(move |row| decode(&row?)))
     }
 }
@@ -69,10 +76,35 @@ impl<'a, T: Send + 'a> IntoFuture for Find<'a, T> {
 
     fn into_future(self) -> Self::IntoFuture {
         run(self.call, async move {
+            let mut options = self.options;
+            limited(&mut options, self.limit)?;
             let mut conn = Conn::to_read(self.session, self.max_time.or(self.call.max_time)).await?;
-            let found = conn.find_all(self.call.collection, self.filter, self.options).await?;
+            let found = conn.find_all(self.call.collection, self.filter, options).await?;
             found.iter().map(|document| (self.decode)(document)).collect()
         })
+    }
+}
+
+/// Sets the limit of a command.
+#[doc(hidden)]
+pub fn limited(options: &mut FindOptions, limit: Option<u32>) -> Result<()> {
+    limit.map_or(Ok(()), check_limit)?;
+    options.limit = limit.map(i64::from);
+    Ok(())
+}
+
+/// Refuses a session for a stream, whose commands have none.
+///
+/// # Errors
+/// [`InvalidArgument`](ErrorKind::InvalidArgument).
+#[doc(hidden)]
+pub fn check_stream(session: Option<&ClientSession>) -> Result<()> {
+    match session {
+        None => Ok(()),
+        Some(_) => Err(Error::new(
+            ErrorKind::InvalidArgument,
+            "a stream has no session, nothing was read: read in the session by an await or a page, or remove `session(..)`",
+        )),
     }
 }
 

@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 
 use super::query::Query;
 use super::results::DocumentPage;
-use super::start::PageStart;
+use super::start::Tokens;
 use super::token::DocumentToken;
 use crate::conn::Conn;
 use crate::error::Result;
@@ -17,7 +17,7 @@ crate::action! {
     pub struct ReadPage<'a, D> {
         shared: &'a Query,
         limit: u32,
-        start: PageStart<DocumentToken>,
+        tokens: Tokens<DocumentToken>,
         types: PhantomData<fn() -> D>,
     }
     with session, max_time;
@@ -25,13 +25,11 @@ crate::action! {
     /// Sets the maximum number of documents; 100 by default.
     limit(documents: u32) => limit = documents;
 
-    /// Reads the documents after a position. `None` means from the start.
-    after(token: impl Into<Option<DocumentToken>>) => start = PageStart::after(token.into());
-
-    /// Reads the last documents before a position, in their order. `None` means from the start.
-    before(token: impl Into<Option<DocumentToken>>) => start = PageStart::before(token.into());
-
     "page" => DocumentPage<D> where D: DeserializeOwned + 'a
+}
+
+impl<D> ReadPage<'_, D> {
+    crate::token_setters!("documents" of DocumentToken);
 }
 
 impl<'a, D: DeserializeOwned> ReadPage<'a, D> {
@@ -39,7 +37,7 @@ impl<'a, D: DeserializeOwned> ReadPage<'a, D> {
         Self {
             shared,
             limit: 100,
-            start: PageStart::First,
+            tokens: Tokens::default(),
             types: PhantomData,
             session: None,
             max_time: shared.max_time,
@@ -48,7 +46,7 @@ impl<'a, D: DeserializeOwned> ReadPage<'a, D> {
 
     async fn execute(self) -> Result<DocumentPage<D>> {
         let mut conn = Conn::to_read(self.session, self.max_time).await?;
-        let page = self.shared.read(&self.start, self.limit, &mut conn).await?;
+        let page = self.shared.read(&self.tokens.start()?, self.limit, &mut conn).await?;
         let text =
             "a stored document cannot be read as the type of the pages: change the type, or correct the document";
         let documents = page.documents.iter().map(|document| decode(document, "", text));

@@ -1,5 +1,69 @@
 //! Where a page starts, and where its reader continues.
 
+use crate::error::{Error, ErrorKind, Result};
+
+/// The tokens that a caller gave for a page.
+#[derive(Clone, Debug)]
+pub struct Tokens<T> {
+    after: Option<T>,
+    before: Option<T>,
+}
+
+impl<T> Default for Tokens<T> {
+    fn default() -> Self {
+        let (after, before) = (None, None);
+        Self { after, before }
+    }
+}
+
+impl<T> Tokens<T> {
+    /// Sets the position after which the page starts. `None` changes nothing.
+    pub fn after(&mut self, token: Option<T>) {
+        self.after = token.or(self.after.take());
+    }
+
+    /// Sets the position before which the page ends. `None` changes nothing.
+    pub fn before(&mut self, token: Option<T>) {
+        self.before = token.or(self.before.take());
+    }
+
+    /// Returns where the page starts.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) for both tokens.
+    pub fn start(self) -> Result<PageStart<T>> {
+        match (self.after, self.before) {
+            (None, None) => Ok(PageStart::First),
+            (Some(token), None) => Ok(PageStart::After(token)),
+            (None, Some(token)) => Ok(PageStart::Before(token)),
+            (Some(_), Some(_)) => Err(Error::new(
+                ErrorKind::InvalidArgument,
+                "the page has a token for `after` and one for `before`, nothing was read: give one of them",
+            )),
+        }
+    }
+}
+
+/// Defines the setters of the field `tokens`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! token_setters {
+    ($parts:literal of $token:ty) => {
+        #[doc = concat!("Reads the ", $parts, " after a position. `None` changes nothing, so an optional parameter of a request")]
+        /// fits. A page has one of the two positions: with both, the call returns `InvalidArgument`.
+        pub fn after(mut self, token: impl Into<Option<$token>>) -> Self {
+            self.tokens.after(token.into());
+            self
+        }
+
+        #[doc = concat!("Reads the last ", $parts, " before a position, in the order of the page. `None` changes nothing.")]
+        pub fn before(mut self, token: impl Into<Option<$token>>) -> Self {
+            self.tokens.before(token.into());
+            self
+        }
+    };
+}
+
 /// Where a page starts.
 #[derive(Clone, Debug)]
 pub enum PageStart<T> {
@@ -12,16 +76,6 @@ pub enum PageStart<T> {
 }
 
 impl<T> PageStart<T> {
-    /// Starts after a position, if there is one.
-    pub fn after(token: Option<T>) -> Self {
-        token.map_or(Self::First, Self::After)
-    }
-
-    /// Starts with the last documents before a position, if there is one.
-    pub fn before(token: Option<T>) -> Self {
-        token.map_or(Self::First, Self::Before)
-    }
-
     /// Returns the position.
     pub fn position(&self) -> Option<&T> {
         match self {

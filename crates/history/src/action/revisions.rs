@@ -2,7 +2,7 @@ use std::marker::PhantomData;
 
 #[allow(unused_imports)] // the links of the documentation use them
 use mongo_patterns_core::ErrorKind::{Corrupt, Decode, IndexMissing, InvalidArgument};
-use mongo_patterns_core::action::ActionStream;
+use mongo_patterns_core::action::{ActionStream, check_stream};
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::pages::{IdPage, in_pages};
 use mongo_patterns_core::{DocumentId, IntoId, Result, action};
@@ -100,7 +100,8 @@ impl<'a, D: DeserializeOwned + Send + 'a> Revisions<'a, D> {
         })
     }
 
-    /// Returns a stream of all revisions. It sends nothing before it is polled, and ignores the session.
+    /// Returns a stream of all revisions. It sends nothing before it is polled, and has no session: with one, it
+    /// ends with [`InvalidArgument`], and reads nothing.
     ///
     /// # Cost
     /// That of [`page`](Self::page) for each page.
@@ -117,6 +118,7 @@ impl<'a, D: DeserializeOwned + Send + 'a> Revisions<'a, D> {
             let read = page::<D>(shared, &id, at, &mut conn).await?;
             Ok((read.revisions, read.next))
         };
-        in_pages(shared.operation("revisions"), self.id, self.page, read)
+        let id = check_stream(self.session.as_deref()).and(self.id);
+        in_pages(shared.operation("revisions"), id, self.page, read)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use mongo_patterns_core::action::{ActionFuture, ActionStream, Read};
+use mongo_patterns_core::action::{ActionFuture, ActionStream, Read, check_stream};
 use mongo_patterns_core::conn::Conn;
 #[allow(unused_imports)] // the links of the documentation use them
 use mongo_patterns_core::error::ErrorKind::{Corrupt, Decode, IndexMissing, InvalidArgument};
@@ -166,7 +166,8 @@ impl<'a, D: DeserializeOwned + Send + 'a> Intervals<'a, D> {
         })
     }
 
-    /// Returns a stream of all intervals. It sends nothing before it is polled, and ignores the session. While others write, it can
+    /// Returns a stream of all intervals. It sends nothing before it is polled, and has no session: with one, it
+    /// ends with [`InvalidArgument`], and reads nothing. While others write, it can
     /// return a document twice: valid, and then with its later interval.
     ///
     /// # Cost
@@ -184,6 +185,7 @@ impl<'a, D: DeserializeOwned + Send + 'a> Intervals<'a, D> {
             let read = page::<D>(shared, &id, position, &mut conn).await?;
             Ok((read.intervals, read.next))
         };
-        in_pages(shared.operation("intervals"), self.id, self.page, read)
+        let id = check_stream(self.session.as_deref()).and(self.id);
+        in_pages(shared.operation("intervals"), id, self.page, read)
     }
 }

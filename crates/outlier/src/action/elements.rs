@@ -6,7 +6,7 @@ use futures::{Stream, StreamExt, TryStreamExt};
 #[allow(unused_imports)] // the links of the documentation use them
 use mongo_patterns_core::ErrorKind::{Corrupt, Decode, InvalidArgument, NotFound};
 use mongo_patterns_core::action;
-use mongo_patterns_core::action::of_call;
+use mongo_patterns_core::action::{check_stream, of_call};
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::{DocumentId, Error, IntoId, Result, send};
 use serde::de::DeserializeOwned;
@@ -72,14 +72,14 @@ impl<'a, E: DeserializeOwned + Send + 'a> Elements<'a, E> {
         self
     }
 
-    /// Sets the most elements to read.
+    /// Sets the most elements to read, at least 1.
     pub fn limit(mut self, elements: u64) -> Self {
         self.range.limit = Some(usize::try_from(elements).unwrap_or(usize::MAX));
         self
     }
 
     /// Returns the elements as a stream, which sends nothing before it is polled, and ends after an error. A stream
-    /// does not use the session.
+    /// has no session: with one, it ends with [`InvalidArgument`](ErrorKind::InvalidArgument), and reads nothing.
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
@@ -99,6 +99,7 @@ impl<'a, E: DeserializeOwned + Send + 'a> Elements<'a, E> {
         let (shared, range) = (self.shared, self.range);
         let max_time = self.max_time.or(shared.settings.max_time);
         let start = async move {
+            check_stream(self.session.as_deref())?;
             let mut conn = Conn::to_read(None, max_time).await?;
             let Start { elements, overflow } = start(shared, &self.id?.into_bson(), range, &mut conn).await?;
             let inline = iter(elements.into_iter().map(Ok));

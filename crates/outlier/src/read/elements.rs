@@ -2,6 +2,7 @@
 
 use mongo_patterns_core::Result;
 use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::pages::check_limit;
 use mongodb::bson::{Bson, Document};
 use mongodb::options::FindOptions;
 use serde::de::DeserializeOwned;
@@ -43,6 +44,8 @@ pub(crate) async fn start<E: DeserializeOwned>(
     range: Range,
     conn: &mut Conn<'_>,
 ) -> Result<Start<E>> {
+    let limit = range.limit.map(|limit| u64::try_from(limit).unwrap_or(u64::MAX));
+    limit.map_or(Ok(()), check_limit)?;
     let settings = &shared.settings;
     let parts = query::project(query::array_and_flag(settings));
     let main = conn.find_one(&shared.main, query::by_id(id), parts).await?;

@@ -3,7 +3,7 @@ use std::marker::PhantomData;
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 #[allow(unused_imports)] // the links of the documentation use them
 use mongo_patterns_core::ErrorKind::*;
-use mongo_patterns_core::action::{ActionStream, of_call};
+use mongo_patterns_core::action::{ActionStream, check_stream, limited, of_call};
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::migration::and;
 use mongo_patterns_core::send::Rows;
@@ -56,6 +56,7 @@ impl<D> SchemaRepository<D> {
             filter,
             older: Vec::new(),
             options: FindOptions::default(),
+            limit: None,
             types: PhantomData,
             session: None,
             max_time: None,
@@ -73,6 +74,7 @@ mongo_patterns_core::action! {
         filter: Document,
         older: Vec<(u32, Document)>,
         options: FindOptions,
+        limit: Option<u32>,
         types: PhantomData<fn() -> D>,
     }
     with session, max_time;
@@ -91,8 +93,8 @@ impl<D> Find<'_, D> {
         /// them.
         sort(fields: Document) => options.sort = Some(fields);
 
-        /// Sets the most documents to find. 0 means all, as in MongoDB.
-        limit(documents: u32) => options.limit = Some(documents.into());
+        /// Sets the most documents to find, at least 1. All by default.
+        limit(documents: u32) => limit = Some(documents);
     }
 
     /// Returns the filter of all versions.
@@ -147,6 +149,7 @@ impl<D> Find<'_, D> {
 impl<'a, D: DeserializeOwned + Send + 'a> Find<'a, D> {
     async fn execute(mut self) -> Result<Vec<D>> {
         let filter = self.all_versions()?;
+        limited(&mut self.options, self.limit)?;
         let max_time = self.max_time.or(self.shared.settings.max_time);
         let mut conn = Conn::to_read(self.session.take(), max_time).await?;
         self.check_others(&mut conn).await?;
@@ -155,8 +158,8 @@ impl<'a, D: DeserializeOwned + Send + 'a> Find<'a, D> {
         documents.iter().map(|document| decode(document)).collect()
     }
 
-    /// Returns the documents as a stream, which sends nothing before it is polled, and ends after an error. A stream does
-    /// not use the session.
+    /// Returns the documents as a stream, which sends nothing before it is polled, and ends after an error. A stream has no
+    /// session: with one, it ends with [`InvalidArgument`](ErrorKind::InvalidArgument), and reads nothing.
     ///
     /// # Cancel safety
     /// Cancel-safe: if the future of an item is dropped, the stream can be polled again, and loses no item.
@@ -165,8 +168,10 @@ impl<'a, D: DeserializeOwned + Send + 'a> Find<'a, D> {
         let max_time = self.max_time.or(shared.settings.max_time);
         let start = async move {
             let filter = self.all_versions()?;
+            check_stream(self.session.as_deref())?;
             self.check_others(&mut Conn::to_read(None, max_time).await?).await?;
             let mut options = self.options;
+            limited(&mut options, self.limit)?;
             options.max_time = max_time;
             let rows = send::find_rows(&shared.collection, filter, options).await?;
             Ok::<_, Error>(in_parts(rows))

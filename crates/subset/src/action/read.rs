@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use mongo_patterns_core::action::{Find, Read};
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::pages::PageStart;
+use mongo_patterns_core::pages::Tokens;
 #[allow(unused_imports)] // the links of the documentation use the kinds
 use mongo_patterns_core::{DocumentId, ErrorKind::*, IntoId, Result, action};
 use mongodb::bson::Document;
@@ -156,7 +156,7 @@ impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
             parent: DocumentId::new(parent),
             order: None,
             limit: 100,
-            start: PageStart::First,
+            tokens: Tokens::default(),
             types: PhantomData,
             session: None,
             max_time: self.shared().settings.max_time,
@@ -171,7 +171,7 @@ action! {
         parent: Result<DocumentId>,
         order: Option<String>,
         limit: u32,
-        start: PageStart<ChildToken>,
+        tokens: Tokens<ChildToken>,
         types: PhantomData<fn() -> C>,
     }
     with session, max_time;
@@ -183,19 +183,25 @@ action! {
     /// Sets the maximum number of children; 100 by default.
     limit(children: u32) => limit = children;
 
-    /// Reads the children after a position. `None` means from the start.
-    after(token: impl Into<Option<ChildToken>>) => start = PageStart::after(token.into());
-
-    /// Reads the last children before a position, in their order. `None` means from the start.
-    before(token: impl Into<Option<ChildToken>>) => start = PageStart::before(token.into());
-
     "children" => ChildPage<C> where C: DeserializeOwned + 'a
+}
+
+impl<C> Children<'_, C> {
+    mongo_patterns_core::token_setters!("children" of ChildToken);
 }
 
 impl<C: DeserializeOwned> Children<'_, C> {
     async fn execute(self) -> Result<ChildPage<C>> {
         let mut conn = Conn::to_read(self.session, self.max_time).await?;
         let order = self.order.as_deref();
-        page(self.shared, order, self.parent, self.start, self.limit, &mut conn).await
+        page(
+            self.shared,
+            order,
+            self.parent,
+            self.tokens.start()?,
+            self.limit,
+            &mut conn,
+        )
+        .await
     }
 }
