@@ -259,8 +259,8 @@ async fn repeated_conflicts_end_by_count_or_by_time() {
         let by_time = RetryPolicy::default().with_max_elapsed(Duration::from_millis(100));
         for field in ["_id", "customerId"] {
             plain(db).drop().await.unwrap();
-            let trades = ready(db, builder(db).retry(by_count.clone())).await;
-            let hurried = builder(db).retry(by_time.clone()).build().unwrap();
+            let trades = ready(db, builder(db).retry(by_count)).await;
+            let hurried = builder(db).retry(by_time).build().unwrap();
             let fault = always_a_collision_on(field).enable(db).await;
             let error = trades.append(&123, &spread(0)).await.unwrap_err();
             let hurried = hurried.append(&123, &spread(0)).await.unwrap_err();

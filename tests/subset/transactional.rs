@@ -142,7 +142,7 @@ async fn processes(db: &TestDatabase, connections: u32, count: usize) -> Vec<Pro
         .with_max_elapsed(LIMIT);
     let mut repositories = Vec::new();
     for _ in 0..count {
-        let repository = builder(&database).retry(patient.clone());
+        let repository = builder(&database).retry(patient);
         repositories.push(ready(db, repository).await);
     }
     repositories
