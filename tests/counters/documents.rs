@@ -1,13 +1,14 @@
 //! The documents that a flush writes.
 
 use mongo_patterns::ErrorKind;
-use mongo_patterns::counters::Counters;
+use mongo_patterns::counters::{Counters, Flushed};
 use mongo_patterns_testkit::{self as testkit, FailPoint};
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, DateTime, Document, Uuid, doc};
 use mongodb::options::{Acknowledgment, Collation, CollectionOptions, WriteConcern};
 
 use super::support::*;
+use support::common::until;
 
 #[tokio::test]
 async fn a_flush_adds_to_stored_counts() {
@@ -55,15 +56,19 @@ async fn a_flush_adds_to_stored_counts() {
 }
 
 #[tokio::test]
-async fn only_existing_documents_are_counted_if_asked() {
+async fn a_document_that_was_deleted_is_not_inserted_again_unless_asked() {
     testkit::run(async |db| {
-        articles(db).insert_one(doc! { "_id": 1 }).await.unwrap();
-        let views = builder(db).existing_only().build().unwrap();
+        articles(db)
+            .insert_many([1, 2].map(|id| doc! { "_id": id }))
+            .await
+            .unwrap();
+        let views = of_existing(db).build().unwrap();
         for id in 1..=3 {
             views.add(id, 2).unwrap();
         }
+        articles(db).delete_one(doc! { "_id": 2 }).await.unwrap();
         let flushed = views.flush().await.unwrap();
-        assert_eq!((flushed.documents, flushed.missing), (1, 2));
+        assert_eq!((flushed.documents, flushed.missing, flushed.refused), (1, 2, 0));
         assert_eq!(count(db, 1).await, 2);
         assert_eq!(articles(db).count_documents(doc! {}).await.unwrap(), 1);
         assert_eq!(views.flush().await.unwrap().documents, 0);
@@ -216,6 +221,47 @@ async fn a_document_that_refuses_its_count_does_not_affect_others() {
         for (id, expected) in [(1, 7), (2, 2), (3, 2), (5, 2)] {
             assert_eq!(count(db, id).await, expected);
         }
+    })
+    .await;
+}
+
+/// It reports the document with each flush, and fails only when the process would lose its count.
+#[tokio::test]
+async fn a_run_continues_beside_a_document_that_refuses_its_count() {
+    testkit::run(async |db| {
+        articles(db)
+            .insert_one(doc! { "_id": 1, "views": "many" })
+            .await
+            .unwrap();
+        let interval = std::time::Duration::from_millis(10);
+        let views = builder(db).interval(interval).build().unwrap();
+        views.add(1, 5).unwrap();
+        let reported = std::sync::Mutex::new(Vec::new());
+        let report = |flushed: Flushed, error: Option<&mongo_patterns::Error>| {
+            let id = error.and_then(|error| error.document_id().cloned());
+            reported.lock().unwrap().push((flushed.documents, flushed.refused, id));
+        };
+        let is_counted = async || {
+            views.add(2, 1).unwrap();
+            reported.lock().unwrap().iter().filter(|one| one.0 == 1).count() >= 3
+        };
+        let (end, ends) = tokio::sync::oneshot::channel::<()>();
+        let run = views.run().on_flush(report).until(async move { ends.await.unwrap() });
+        let (ran, ()) = futures::join!(run.into_future(), async {
+            until("three flushes of the other one", is_counted).await;
+            end.send(()).unwrap();
+        });
+        let error = ran.unwrap_err();
+        assert_eq!(error.document_id(), Some(&1.into()));
+        for (_, refused, id) in reported.lock().unwrap().iter() {
+            assert_eq!((*refused, id.as_ref()), (1, Some(&1.into())));
+        }
+        articles(db)
+            .update_one(doc! { "_id": 1 }, doc! { "$set": { "views": 1 } })
+            .await
+            .unwrap();
+        views.run().until(std::future::ready(())).await.unwrap();
+        assert_eq!(count(db, 1).await, 6);
     })
     .await;
 }

@@ -71,6 +71,32 @@ async fn a_failed_flush_leaves_its_counts_in_memory() {
     .await;
 }
 
+/// One of three commands has an unknown outcome. The counts of the others were never sent, or were added.
+#[tokio::test]
+async fn counts_that_were_never_sent_stay_after_an_unknown_outcome() {
+    testkit::run(async |db| {
+        let damaged = (0..3000).map(|id| doc! { "_id": id, "views": "many" });
+        articles(db).insert_many(damaged).await.unwrap();
+        let views = impatient(db);
+        for id in 0..3000 {
+            views.add(id, 1).unwrap();
+        }
+        let fault = FailPoint::on(&["update"]).times(1).close_connection().enable(db).await;
+        assert!(views.flush().await.unwrap_err().is_outcome_unknown());
+        fault.disable().await;
+        // All are refused. Those of the first command may be added, and are dropped.
+        views.flush().await.unwrap_err();
+        articles(db)
+            .update_many(doc! {}, doc! { "$unset": { "views": "" } })
+            .await
+            .unwrap();
+        assert_eq!(views.flush().await.unwrap().documents, 2000);
+        let counted = articles(db).count_documents(doc! { "views": 1 }).await.unwrap();
+        assert_eq!(counted, 2000);
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_dropped_flush_adds_each_count_once() {
     testkit::run(async |db| {

@@ -8,7 +8,12 @@ use mongo_patterns_testkit::TestDatabase;
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 
+/// Returns a builder of counters that insert missing articles.
 pub fn builder(db: &TestDatabase) -> CountersBuilder {
+    of_existing(db).upsert()
+}
+
+pub fn of_existing(db: &TestDatabase) -> CountersBuilder {
     Counters::builder(db.collection::<Document>("articles")).field("views")
 }
 

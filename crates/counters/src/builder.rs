@@ -15,7 +15,7 @@ mongo_patterns_core::builder! {
     pub struct CountersBuilder over collection: Collection<RawDocumentBuf> {
         field: Option<String>,
         interval: Duration = Duration::from_secs(1),
-        existing_only: bool,
+        upsert: bool,
         retry: RetryPolicy,
     }
 
@@ -25,9 +25,10 @@ mongo_patterns_core::builder! {
     /// Sets how often [`run`](Counters::run) flushes: 1 second by default. It is what a process that is killed can lose.
     interval(interval: Duration) => interval = interval;
 
-    /// Counts documents that exist: a count of another one is dropped. By default, a flush inserts a document with the
-    /// `_id` and the count.
-    existing_only() => existing_only = true;
+    /// Inserts a document with the `_id` and the count where none exists. By default, its count is dropped and reported as
+    /// [missing](crate::Flushed::missing), because the document was deleted, archived, or never there: ids that come from users
+    /// insert no documents, and a deleted one is not inserted again. Choose it for a collection that has only counts.
+    upsert() => upsert = true;
 
     /// Sets how long a flush retries: 2 minutes by default. The counts stay in memory if it fails.
     retry(policy: RetryPolicy) => retry = policy;
@@ -44,7 +45,6 @@ impl Counters {
     /// let views = Counters::builder(database.collection::<Document>("articles"))
     ///     .field("views")
     ///     .interval(Duration::from_secs(5))
-    ///     .existing_only()
     ///     .build()?;
     /// # Ok(())
     /// # }
@@ -71,7 +71,7 @@ impl CountersBuilder {
             batches: FieldName::new(format!("{field}_batches"))?,
             field,
             interval: self.interval,
-            existing_only: self.existing_only,
+            upsert: self.upsert,
             retry: self.retry,
         };
         Ok(Counters::new(self.collection, settings))

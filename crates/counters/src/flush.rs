@@ -47,9 +47,9 @@ impl Counters {
     ///   array ([`Driver`]), or the server refuses the update, such as [`ValidationFailed`].
     ///   [`document_id`](mongo_patterns_core::Error::document_id) names one of them. Correct the document: each flush fails
     ///   until then.
-    /// - If the outcome of counts is unknown for 45 minutes, they are dropped, because they could be added twice: the error is
+    /// - If the outcome of a count is unknown for 45 minutes, it is dropped, because it could be added twice: the error is
     ///   [of unknown outcome](mongo_patterns_core::Error::is_outcome_unknown), and its text says so. So is a count that the
-    ///   server refuses after an attempt of unknown outcome.
+    ///   server refuses after an attempt of unknown outcome. The other counts of its command and of its flush stay.
     pub fn flush(&self) -> Flush<'_> {
         Flush::create(self.shared())
     }
@@ -65,27 +65,40 @@ mongo_patterns_core::action! {
 
 impl Flush<'_> {
     async fn execute(self) -> Result<Flushed> {
-        let shared = self.shared;
-        // Until the reply of its command, also when it is dropped: the server has one command of a flush at most.
-        let conn = Conn::in_lane(shared.lanes.enter("").await);
-        let mut batch = shared.batch.lock().await;
-        let mut flushing = Flushing {
-            shared,
-            conn,
-            flushed: Flushed::default(),
-            refused: None,
-        };
-        // First what an earlier flush has left.
-        let mut sent = flushing.send(&mut batch).await;
-        if sent.is_ok() {
-            batch.next(&mut shared.pending());
-            sent = flushing.send(&mut batch).await;
+        match flush(self.shared).await? {
+            (flushed, None) => Ok(flushed),
+            (flushed, Some(error)) => Err(error.with_stored(flushed.documents)),
         }
-        let Flushing { flushed, refused, .. } = flushing;
-        match sent.err().or(refused) {
-            None => Ok(flushed),
-            Some(error) => Err(error.with_stored(flushed.documents)),
-        }
+    }
+}
+
+/// Adds all counts. Returns the error of a document that refused its count.
+pub(crate) async fn flush(shared: &Shared) -> Result<(Flushed, Option<Error>)> {
+    // Until the reply of its command, also when it is dropped: the server has one command of a flush at most.
+    let conn = Conn::in_lane(shared.lanes.enter("").await);
+    let mut batch = shared.batch.lock().await;
+    let mut flushing = Flushing {
+        shared,
+        conn,
+        flushed: Flushed::default(),
+        dropped: None,
+        refused: None,
+    };
+    // First what an earlier flush has left.
+    let mut sent = flushing.send(&mut batch).await;
+    if sent.is_ok() {
+        batch.next(&mut shared.pending());
+        sent = flushing.send(&mut batch).await;
+    }
+    let Flushing {
+        flushed,
+        dropped,
+        refused,
+        ..
+    } = flushing;
+    match dropped.or(sent.err()) {
+        None => Ok((flushed, refused)),
+        Some(error) => Err(error.with_stored(flushed.documents)),
     }
 }
 
@@ -94,6 +107,8 @@ struct Flushing<'a> {
     shared: &'a Shared,
     conn: Conn<'a>,
     flushed: Flushed,
+    /// The error of counts that were dropped.
+    dropped: Option<Error>,
     /// The error of a document that refused its count.
     refused: Option<Error>,
 }
@@ -103,18 +118,14 @@ impl Flushing<'_> {
     async fn send(&mut self, batch: &mut Batch) -> Result<()> {
         let mut attempts = self.shared.settings.retry.start();
         while !batch.counts.is_empty() {
-            if batch.is_given_up(Instant::now()) {
-                return Err(Error::new(
-                    ErrorKind::Network,
-                    "the outcome of a batch was unknown for 45 minutes, its counts are dropped, because they could be added twice: keep run() running",
-                ));
+            let dropped = batch.give_up(Instant::now());
+            if dropped > 0 {
+                let text = format!(
+                    "the outcome of the counts of {dropped} documents was unknown for 45 minutes, they are dropped, because they could be added twice, and all others stay: keep run() running"
+                );
+                self.dropped = Some(Error::new(ErrorKind::Network, text));
             }
-            let before = batch.begin(Instant::now());
-            let sent = self.send_last(batch, before.is_some()).await;
-            if !sent.as_ref().is_err_and(Error::is_outcome_unknown) {
-                batch.end(before);
-            }
-            let Err(error) = sent else {
+            let Err(error) = self.send_last(batch).await else {
                 continue;
             };
             let may_succeed = error.is_transient() || error.is_outcome_unknown();
@@ -127,17 +138,22 @@ impl Flushing<'_> {
 
     /// Sends the last counts of a batch, which an earlier attempt may have added, by one command. With an error, it leaves those
     /// to retry.
-    async fn send_last(&mut self, batch: &mut Batch, may_be_added: bool) -> Result<()> {
+    async fn send_last(&mut self, batch: &mut Batch) -> Result<()> {
         let (collection, settings, writer) = (&self.shared.collection, &self.shared.settings, &self.shared.writer);
         let from = batch.counts.len().saturating_sub(FULL);
         let counts = batch.counts[from..].iter();
         let statements = counts.map(|count| query::increment(settings, *writer, batch.number, count));
         let statements: Vec<Document> = statements.collect();
+        let before = batch.begin(from, Instant::now());
+        let reply = self.conn.update_each(collection, statements).await.map_err(Error::from);
+        if reply.as_ref().is_err_and(|error| !error.is_outcome_unknown()) {
+            batch.undo(from, &before);
+        }
         let UpdatesReply {
             matched,
             failed,
             unconfirmed,
-        } = self.conn.update_each(collection, statements).await?;
+        } = reply?;
         if let Some(error) = unconfirmed {
             return Err(error.into());
         }
@@ -151,16 +167,20 @@ impl Flushing<'_> {
                 continue;
             };
             if error.is_outcome_unknown() || error.is_transient() {
-                *outcome = Outcome::Unknown;
+                *outcome = match error.is_outcome_unknown() {
+                    true => Outcome::Unknown,
+                    false => Outcome::Failed,
+                };
                 unknown = Some(error);
             } else {
                 *outcome = Outcome::Refused;
+                self.flushed.refused += 1;
                 let (id, field) = (batch.counts[from + index].id.clone(), settings.field.as_str());
                 let error = error.with_text(REFUSED);
                 self.refused = Some(error.of_document(id, field).of_collection(collection));
             }
         }
-        batch.settle(from, may_be_added, &mut self.shared.pending(), |index| outcomes[index]);
+        batch.settle(from, &before, &mut self.shared.pending(), |index| outcomes[index]);
         unknown.map_or(Ok(()), Err)
     }
 }

@@ -20,7 +20,7 @@
 //! # async fn shutdown() {}
 //! # async fn f(database: mongo_patterns::mongodb::Database) -> mongo_patterns::Result<()> {
 //! let articles = database.collection::<Document>("articles");
-//! let views = Counters::builder(articles).field("views").existing_only().build()?;
+//! let views = Counters::builder(articles).field("views").build()?;
 //!
 //! let flushing = views.clone();
 //! let flushing = tokio::spawn(async move { flushing.run().until(shutdown()).await });
@@ -55,6 +55,11 @@
 //! - A process that is killed loses the counts of one interval and of the flush that was running or failing. One that ends by
 //!   [`until`](action::Run::until) or a last [`flush`](Counters::flush) loses nothing.
 // proof: counters::flushes::killed_processes_lose_what_they_had_not_flushed, counters::flushes::a_run_flushes_by_interval_by_size_and_at_its_end
+//! - A count that no command may have added stays in memory, whatever became of other commands, until it is added or its document is
+//!   missing.
+// proof: counters::flushes::counts_that_were_never_sent_stay_after_an_unknown_outcome, counters::documents::a_run_continues_beside_a_document_that_refuses_its_count
+//! - A flush inserts no document, unless it is [asked to](CountersBuilder::upsert): one that was deleted or archived is not inserted again.
+// proof: counters::documents::a_document_that_was_deleted_is_not_inserted_again_unless_asked
 //! - Memory is bounded: [`add`](Counters::add) refuses a count when those of 100,000 documents wait.
 // proof: counters::flushes::a_count_beyond_the_bound_is_refused
 //!
@@ -67,8 +72,8 @@
 //! | [`add`](Counters::add) | none | none |
 //! | [`flush`](Counters::flush) | 1 for each 1000 documents | 1 each |
 //!
-//! The documents are updated by `_id`. In a sharded cluster, shard the collection by `_id` or its hash, or count
-//! [existing documents only](CountersBuilder::existing_only).
+//! The documents are updated by `_id`. In a sharded cluster, counters that [insert](CountersBuilder::upsert) need a collection
+//! that is sharded by `_id` or its hash.
 
 #![forbid(unsafe_code)]
 

@@ -22,6 +22,8 @@ pub(crate) struct Count {
     /// Its number in the batch. Two counts of one batch can be of one document: the server can take two ids for one, by the
     /// values of numbers or by the collation of the collection.
     pub(crate) place: i64,
+    /// Since when an earlier command may have added it.
+    pub(crate) unknown_since: Option<Instant>,
 }
 
 /// What was counted since the last batch, by the text of the id.
@@ -57,8 +59,16 @@ impl Pending {
     }
 
     fn put(&mut self, text: String, id: Bson, count: i64) {
-        let place = 0;
-        self.0.insert(text, Count { id, count, place });
+        let (place, unknown_since) = (0, None);
+        self.0.insert(
+            text,
+            Count {
+                id,
+                count,
+                place,
+                unknown_since,
+            },
+        );
     }
 
     fn take(&mut self) -> Vec<Count> {
@@ -81,8 +91,6 @@ pub(crate) struct Batch {
     pub(crate) number: i64,
     /// The counts that are not known to be added.
     pub(crate) counts: Vec<Count>,
-    /// Since when the outcome of one of them is unknown.
-    unknown_since: Option<Instant>,
 }
 
 impl Batch {
@@ -91,51 +99,59 @@ impl Batch {
         if self.counts.is_empty() {
             self.number += 1;
             self.counts = pending.take();
-            self.unknown_since = None;
+        }
+    }
+
+    /// Notes that the last counts are sent, and returns since when the outcome of each was unknown before. A flush can be dropped
+    /// from here on.
+    pub(crate) fn begin(&mut self, from: usize, now: Instant) -> Vec<Option<Instant>> {
+        let mark = |count: &mut Count| {
+            let before = count.unknown_since;
+            count.unknown_since = before.or(Some(now));
+            before
+        };
+        self.counts[from..].iter_mut().map(mark).collect()
+    }
+
+    /// Notes that the command had no effect.
+    pub(crate) fn undo(&mut self, from: usize, before: &[Option<Instant>]) {
+        for (count, before) in self.counts[from..].iter_mut().zip(before) {
+            count.unknown_since = *before;
         }
     }
 
     /// Removes the last counts, all of which were sent, but for those to retry. Puts back those that were refused, unless an
-    /// earlier attempt may have added them: these are dropped.
+    /// earlier command may have added them: these are dropped.
     pub(crate) fn settle(
         &mut self,
         from: usize,
-        may_be_added: bool,
+        before: &[Option<Instant>],
         pending: &mut Pending,
         outcome: impl Fn(usize) -> Outcome,
     ) {
         let sent = self.counts.split_off(from);
-        for (index, count) in sent.into_iter().enumerate() {
+        for (index, mut count) in sent.into_iter().enumerate() {
+            let before = before[index];
             match outcome(index) {
                 Outcome::Added => {}
                 Outcome::Unknown => self.counts.push(count),
-                Outcome::Refused if may_be_added => {}
+                Outcome::Failed => {
+                    count.unknown_since = before;
+                    self.counts.push(count);
+                }
+                Outcome::Refused if before.is_some() => {}
                 Outcome::Refused => pending.put_back(count),
             }
         }
     }
 
-    /// Notes that it is sent, and returns since when its outcome was unknown before. A flush can be dropped from here on.
-    pub(crate) fn begin(&mut self, now: Instant) -> Option<Instant> {
-        let before = self.unknown_since;
-        self.unknown_since = before.or(Some(now));
-        before
-    }
-
-    /// Notes that the outcome of what was sent is known.
-    pub(crate) fn end(&mut self, before: Option<Instant>) {
-        self.unknown_since = before;
-    }
-
-    /// Drops the batch after the time for which documents are sure to have its number. Returns whether it did.
-    pub(crate) fn is_given_up(&mut self, now: Instant) -> bool {
-        let since = self.unknown_since;
-        let is_over = since.is_some_and(|since| now.saturating_duration_since(since) > KEPT);
-        if is_over {
-            self.counts.clear();
-            self.unknown_since = None;
-        }
-        is_over
+    /// Drops the counts whose outcome is unknown for longer than documents are sure to have the number of the batch. Returns how
+    /// many.
+    pub(crate) fn give_up(&mut self, now: Instant) -> usize {
+        let is_over = |since: Instant| now.saturating_duration_since(since) > KEPT;
+        let before = self.counts.len();
+        self.counts.retain(|count| !count.unknown_since.is_some_and(is_over));
+        before - self.counts.len()
     }
 }
 
@@ -144,6 +160,8 @@ impl Batch {
 pub(crate) enum Outcome {
     Added,
     Unknown,
+    /// It was not added, and can be retried.
+    Failed,
     Refused,
 }
 
@@ -196,47 +214,66 @@ mod tests {
         batch.counts.sort_by_key(|count| count.id.as_i32());
         pending.add(&id(1), 10).unwrap();
         let outcomes = [Outcome::Added, Outcome::Refused, Outcome::Unknown];
-        batch.settle(0, false, &mut pending, |index| outcomes[index]);
+        batch.settle(0, &[None; 3], &mut pending, |index| outcomes[index]);
         batch.next(&mut pending);
         assert_eq!((batch.number, batch.counts.len()), (1, 1));
-        batch.settle(0, false, &mut pending, |_| Outcome::Added);
+        batch.settle(0, &[None], &mut pending, |_| Outcome::Added);
         batch.next(&mut pending);
         let refused = Count {
             id: 1.into(),
             count: 11,
             place: 0,
+            unknown_since: None,
         };
         assert_eq!((batch.number, &batch.counts), (2, &vec![refused]));
     }
 
-    #[test]
-    fn a_batch_of_unknown_outcome_is_given_up_before_its_number_is_forgotten() {
+    /// Returns a batch of this many counts.
+    fn batch_of(counts: i32) -> (Pending, Batch) {
         let (mut pending, mut batch) = (Pending::default(), Batch::default());
-        pending.add(&id(1), 1).unwrap();
+        for n in 0..counts {
+            pending.add(&id(n), 1).unwrap();
+        }
         batch.next(&mut pending);
-        let now = Instant::now();
-        let later = now + KEPT + Duration::from_secs(1);
-        // No server was found.
-        let before = batch.begin(now);
-        batch.end(before);
-        assert!(!batch.is_given_up(later));
-        // A flush that is dropped, and another one.
-        batch.begin(now);
-        let before = batch.begin(now + KEPT);
-        batch.end(before);
-        assert!(!batch.is_given_up(now + KEPT) && batch.counts.len() == 1);
-        assert!(batch.is_given_up(later) && batch.counts.is_empty());
-        assert!(!batch.is_given_up(later));
+        (pending, batch)
     }
 
     #[test]
-    fn a_refused_count_that_may_be_added_is_dropped() {
-        for (may_be_added, expected) in [(false, 1), (true, 0)] {
-            let (mut pending, mut batch) = (Pending::default(), Batch::default());
-            pending.add(&id(1), 1).unwrap();
-            batch.next(&mut pending);
-            batch.settle(0, may_be_added, &mut pending, |_| Outcome::Refused);
-            assert_eq!(pending.take().len(), expected);
+    fn a_count_of_unknown_outcome_is_given_up_before_its_number_is_forgotten_and_others_stay() {
+        let (_, mut batch) = batch_of(3);
+        let now = Instant::now();
+        let later = now + KEPT + Duration::from_secs(1);
+        // No server was found.
+        let before = batch.begin(2, now);
+        batch.undo(2, &before);
+        assert_eq!(batch.give_up(later), 0);
+        // A flush that is dropped, and another one, of the last count alone.
+        batch.begin(2, now);
+        let before = batch.begin(2, now + KEPT);
+        batch.undo(2, &before);
+        assert_eq!((batch.give_up(now + KEPT), batch.counts.len()), (0, 3));
+        assert_eq!((batch.give_up(later), batch.counts.len()), (1, 2));
+        assert_eq!(batch.give_up(later), 0);
+    }
+
+    /// A command of unknown outcome says nothing about the others of its batch.
+    #[test]
+    fn a_refused_count_is_dropped_only_if_a_command_may_have_added_it() {
+        let (mut pending, mut batch) = batch_of(2);
+        let now = Instant::now();
+        batch.begin(1, now);
+        let before = batch.begin(1, now);
+        batch.settle(1, &before, &mut pending, |_| Outcome::Unknown);
+        let before = batch.begin(0, now);
+        batch.settle(0, &before, &mut pending, |_| Outcome::Refused);
+        assert_eq!((batch.counts.len(), pending.take().len()), (0, 1));
+        // One that failed is retried as if for the first time.
+        let (mut pending, mut batch) = batch_of(1);
+        for (outcome, left) in [(Outcome::Failed, 1), (Outcome::Refused, 0)] {
+            let before = batch.begin(0, now);
+            batch.settle(0, &before, &mut pending, |_| outcome);
+            assert_eq!(batch.counts.len(), left);
         }
+        assert_eq!(pending.take().len(), 1);
     }
 }

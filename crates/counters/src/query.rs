@@ -28,7 +28,7 @@ const KEPT_MILLIS: i64 = 60 * 60 * 1000;
 
 /// Returns the statement that adds a count to a document, once for each batch.
 pub(crate) fn increment(settings: &Settings, writer: ObjectId, batch: i64, count: &Count) -> Document {
-    let Count { id, count, place } = count;
+    let Count { id, count, place, .. } = count;
     let (field, batches) = (settings.field.as_str(), settings.batches.as_str());
     let path = format!("${batches}");
     // The update of a value that is not an array fails.
@@ -49,7 +49,7 @@ pub(crate) fn increment(settings: &Settings, writer: ObjectId, batch: i64, count
         field: { "$cond": [&applied, value, { "$add": [number, count] }] },
         batches: { "$cond": [applied, path, { "$concatArrays": [others, [own]] }] },
     } };
-    doc! { "q": { "_id": { "$eq": id } }, "u": [update], "upsert": !settings.existing_only }
+    doc! { "q": { "_id": { "$eq": id } }, "u": [update], "upsert": settings.upsert }
 }
 
 #[cfg(test)]
@@ -65,9 +65,10 @@ mod tests {
             id: id.clone(),
             count: 2,
             place: 0,
+            unknown_since: None,
         };
         let statement = increment(&Settings::example(), ObjectId::new(), 1, &count);
         assert_eq!(statement.get_document("q").unwrap(), &doc! { "_id": { "$eq": id } });
-        assert!(statement.get_bool("upsert").unwrap());
+        assert!(!statement.get_bool("upsert").unwrap());
     }
 }

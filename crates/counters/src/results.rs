@@ -14,7 +14,10 @@ use serde::Serialize;
 pub struct Flushed {
     /// The number of documents whose counts were added.
     pub documents: u64,
-    /// The number of documents that do not exist, whose counts are dropped: see
-    /// [`existing_only`](crate::CountersBuilder::existing_only).
+    /// The number of documents that do not exist, whose counts are dropped, unless the counters
+    /// [insert](crate::CountersBuilder::upsert) them.
     pub missing: u64,
+    /// The number of documents that refused their counts, which stay in memory. Only a [run](crate::action::Run::on_flush) returns
+    /// it: for a [`flush`](crate::Counters::flush) it is an error.
+    pub refused: u64,
 }

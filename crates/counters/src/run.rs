@@ -4,15 +4,20 @@ use std::future::{Future, IntoFuture};
 use std::pin::pin;
 
 use futures::future::{Either, select};
-use mongo_patterns_core::Result;
-use mongo_patterns_core::action::ActionFuture;
+use mongo_patterns_core::action::{self, ActionFuture};
 use mongo_patterns_core::follow::Until;
+use mongo_patterns_core::{Error, Result};
 
 use crate::counters::{Counters, Shared};
+use crate::flush::flush;
+use crate::results::Flushed;
 
 impl Counters {
     /// Flushes by [interval](crate::CountersBuilder::interval), and earlier when the counts of 1000 documents wait. Run one
     /// for each process, in a task that restarts it after an error.
+    ///
+    /// A document that refuses its count does not end it. It logs a warning by `tracing` when a flush is the first with one, and
+    /// [`on_flush`](Run::on_flush) reports each.
     ///
     /// ```no_run
     /// # async fn f(views: mongo_patterns::counters::Counters, shutdown: tokio::sync::watch::Receiver<bool>) {
@@ -33,11 +38,12 @@ impl Counters {
     /// As of [`flush`](Self::flush). What was not flushed is in memory.
     ///
     /// # Errors
-    /// Those of [`flush`](Self::flush). Another call continues.
+    /// Those of [`flush`](Self::flush), of documents that refuse their counts only after the last flush. Another call continues.
     pub fn run(&self) -> Run<'_> {
         Run {
             counters: self,
             until: Until::never(),
+            on_flush: None,
         }
     }
 }
@@ -47,7 +53,10 @@ impl Counters {
 pub struct Run<'a> {
     counters: &'a Counters,
     until: Until<'a>,
+    on_flush: Option<OnFlush<'a>>,
 }
+
+type OnFlush<'a> = Box<dyn FnMut(Flushed, Option<&Error>) + Send + 'a>;
 
 mongo_patterns_core::redacted_debug!(Run<'_>);
 
@@ -55,6 +64,13 @@ impl<'a> Run<'a> {
     /// Ends it when the future is ready, after a last flush. For the shutdown of a service, after its last request.
     pub fn until(mut self, shutdown: impl Future<Output = ()> + Send + 'a) -> Self {
         self.until = Until::new(shutdown);
+        self
+    }
+
+    /// Sets a callback, which is called after each flush with what it has added, and with the error of one of the documents that
+    /// [refused](Flushed::refused) their counts.
+    pub fn on_flush(mut self, call: impl FnMut(Flushed, Option<&Error>) + Send + 'a) -> Self {
+        self.on_flush = Some(Box::new(call));
         self
     }
 }
@@ -65,11 +81,21 @@ impl<'a> IntoFuture for Run<'a> {
 
     fn into_future(mut self) -> Self::IntoFuture {
         Box::pin(async move {
+            let (shared, mut is_refused) = (self.counters.shared(), false);
             loop {
-                let is_due = self.until.or(due(self.counters.shared())).await;
-                self.counters.flush().await?;
-                if is_due.is_none() {
-                    return Ok(());
+                let is_due = self.until.or(due(shared)).await;
+                let (flushed, refused) = action::run(shared.operation("flush"), flush(shared)).await?;
+                if let Some(call) = &mut self.on_flush {
+                    call(flushed, refused.as_ref());
+                }
+                if let Some(error) = refused.as_ref().filter(|_| !is_refused) {
+                    tracing::warn!(%error, documents = flushed.refused, "documents refuse their counts");
+                }
+                is_refused = refused.is_some();
+                match (is_due, refused) {
+                    (Some(()), _) => {}
+                    (None, None) => return Ok(()),
+                    (None, Some(error)) => return Err(error.with_stored(flushed.documents)),
                 }
             }
         })

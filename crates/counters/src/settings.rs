@@ -11,8 +11,8 @@ pub(crate) struct Settings {
     /// The field with the last batches of the processes that count the document.
     pub(crate) batches: FieldName,
     pub(crate) interval: Duration,
-    /// Whether a document that does not exist is not counted.
-    pub(crate) existing_only: bool,
+    /// Whether a document that does not exist is inserted.
+    pub(crate) upsert: bool,
     pub(crate) retry: RetryPolicy,
 }
 
@@ -23,7 +23,7 @@ impl Settings {
             field: FieldName::new("views").unwrap(),
             batches: FieldName::new("views_batches").unwrap(),
             interval: Duration::from_secs(1),
-            existing_only: false,
+            upsert: false,
             retry: RetryPolicy::default(),
         }
     }

@@ -48,7 +48,7 @@ async fn by_counters(articles: &Collection<Document>) -> Result<()> {
     let (end, _) = watch::channel(false);
     let mut instances = Vec::new();
     for _ in 0..INSTANCES {
-        let views = Counters::builder(articles.clone()).field("views").build()?;
+        let views = Counters::builder(articles.clone()).field("views").upsert().build()?;
         let (flushing, mut ended) = (views.clone(), end.subscribe());
         let flushing = tokio::spawn(async move {
             let ended = async move { drop(ended.wait_for(|ended| *ended).await) };

@@ -35,9 +35,9 @@ impl Model for Articles {
         let stored = database.collection("articles");
         let builder = || Counters::builder(stored.clone());
         Self {
-            one: of(builder(), [1]),
-            several: of(builder(), [1, 2, 3]),
-            existing: of(builder().existing_only(), [2, 3]),
+            one: of(builder().upsert(), [1]),
+            several: of(builder().upsert(), [1, 2, 3]),
+            existing: of(builder(), [2, 3]),
             stored,
         }
     }

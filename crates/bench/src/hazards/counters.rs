@@ -46,7 +46,11 @@ pub(super) fn writes(source: Source, databases: &[Database]) -> Result<Vec<Write
 
 fn flushed(articles: Collection<Document>) -> Result<Write> {
     let interval = Duration::from_millis(200);
-    let views = Counters::builder(articles).field("views").interval(interval).build()?;
+    let views = Counters::builder(articles)
+        .field("views")
+        .upsert()
+        .interval(interval)
+        .build()?;
     let (shutdown, flushing) = (Arc::new(Notify::new()), views.clone());
     let ended = Arc::clone(&shutdown);
     let running = tokio::spawn(async move { flushing.run().until(ended.notified()).await.map(drop) });
