@@ -18,9 +18,7 @@ async fn each_call_replaces_what_describes_the_change() {
     testkit::run(async |db| {
         let builder = builder(db.database()).change_fields(["changedBy", "reason"]);
         let policies = ready(db, builder).await;
-        // The values in a document have no effect.
-        let mut first = policy(1);
-        first.extend(doc! { "changedBy": "Mallory", "reason": "none" });
+        let first = policy(1);
         policies.insert(&first).with(by("Ann")).await.unwrap();
         let call = policies.update(1, push("a"));
         call.with(doc! { "changedBy": "Bob" }).await.unwrap();
@@ -99,6 +97,26 @@ async fn other_fields_and_updates_of_these_are_refused() {
                 refused.iter().all(|error| error.kind() == ErrorKind::InvalidArgument),
                 "{refused:?}"
             );
+        }
+        // In a document they are refused as in an update, also those of an earlier change that was read with it.
+        for number in [1, 2] {
+            let mut described = policy(number);
+            described.insert("changedBy", "Mallory");
+            let refused = [
+                policies.insert(&described).await.map(drop),
+                policies.insert_many(&[described.clone()]).await.map(drop),
+                policies.upsert(&described).await.map(drop),
+                policies.replace(number, &described).await.map(drop),
+                policies
+                    .upsert(&described)
+                    .with(doc! { "changedBy": "Ann" })
+                    .await
+                    .map(drop),
+            ];
+            for error in refused.map(Result::unwrap_err) {
+                assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+                assert!(error.to_string().contains("with(..)"), "{error}");
+            }
         }
         for update in [
             doc! { "$set": { "changedBy": "a" } },

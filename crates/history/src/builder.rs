@@ -79,7 +79,8 @@ mongo_patterns_core::builder! {
 
     /// Sets the fields that describe a change, such as `["changedBy", "reason"]`; none by default. Each write sets them
     /// to the values of [`with`](crate::action::Update::with), in the current document and in the revision, and removes
-    /// those that the call does not give. Documents and updates of yours have no effect on them.
+    /// those that the call does not give. A document or an update of yours that has one is refused: remove it from a document that was
+    /// read.
     change_fields(names: impl IntoIterator<Item = impl Into<String>>) => change = names.into_iter().map(Into::into).collect();
 }
 

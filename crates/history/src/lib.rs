@@ -133,7 +133,8 @@
 //! ```
 //!
 //! They are in the current document and in the revision, also in that of a deletion. A call that does not give one removes
-//! it, so a revision never has that of an earlier change. [`Revision::change`] has them.
+//! it, so a revision never has that of an earlier change. [`Revision::change`] has them. A document or an update that has one is
+//! refused: a document that was read has those of its last change, so remove them before you write it back.
 //!
 //! # Cost
 //!

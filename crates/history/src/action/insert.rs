@@ -45,7 +45,7 @@ impl<D: Serialize> HistoryRepository<D> {
     /// - [`AlreadyExists`] when there is a document with this id.
     /// - [`DuplicateKey`] when its `_id` is used, or of a unique index of the application.
     /// - [`InvalidArgument`] when the document has no valid id, or a field that the pattern uses for itself, such as
-    ///   `deleted`.
+    ///   `deleted`, or one that describes the change.
     /// - [`Encode`], and [`TooLarge`] when the document exceeds 16 MiB.
     /// - [`IndexMissing`], [`Contention`], and [`Unsupported`] on a standalone.
     ///

@@ -45,7 +45,7 @@ impl<D: Serialize> HistoryRepository<D> {
     ///
     /// # Errors
     /// As [`update`](Self::update). [`InvalidArgument`] also when the document has another id, or a field that the
-    /// pattern uses for itself. [`Encode`], with nothing sent.
+    /// pattern uses for itself, or one that describes the change. [`Encode`], with nothing sent.
     pub fn replace(&self, id: impl IntoId, document: &D) -> Replace<'_> {
         let shared = self.shared();
         let replacement = DocumentId::new(id).and_then(|id| {

@@ -60,10 +60,7 @@ pub(crate) struct Encoded {
 /// # Errors
 /// Those of an insert for which nothing is sent.
 pub(crate) fn encode<D: Serialize>(settings: &Settings, document: &D) -> Result<Encoded> {
-    let NewDocument { id, mut document } = checked(settings, document)?;
-    for field in settings.change_fields() {
-        document.remove(field);
-    }
+    let NewDocument { id, document } = checked(settings, document)?;
     let with = Document::new();
     Ok(Encoded { id, document, with })
 }
@@ -74,16 +71,17 @@ pub(crate) fn encode<D: Serialize>(settings: &Settings, document: &D) -> Result<
 /// # Errors
 /// As [`encode`], and when it has another id.
 pub(crate) fn encode_replacement<D: Serialize>(settings: &Settings, id: &Bson, document: &D) -> Result<Document> {
-    let mut content = checked(settings, document)?.into_replacement(id)?;
-    for field in settings.change_fields() {
-        content.remove(field);
-    }
-    Ok(content)
+    checked(settings, document)?.into_replacement(id)
 }
 
-/// Encodes a document with none of the fields that the pattern reserves.
+/// Encodes a document with none of the fields that the pattern reserves, or that describe a change.
 fn checked<D: Serialize>(settings: &Settings, document: &D) -> Result<NewDocument> {
     let new = NewDocument::encode(&settings.id, document)?;
+    if settings.change_fields().any(|field| new.document.contains_key(field)) {
+        return Err(invalid_argument(
+            "the document has a field that describes the change, nothing was sent: remove it, and pass its value to with(..) of the call",
+        ));
+    }
     let is_reserved = |field: &&String| *field == settings.deleted.as_str() || settings.is_of_revisions(field);
     match new.document.keys().find(is_reserved) {
         Some(field) => Err(reserved(field)),
