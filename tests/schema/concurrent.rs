@@ -7,14 +7,14 @@ use std::time::Duration;
 use futures::future::join_all;
 use mongo_patterns::lease::Lease;
 use mongo_patterns::schema::Migrations;
-use mongo_patterns::{Error, ErrorKind};
+use mongo_patterns::{Error, ErrorKind, RetryPolicy};
 use mongo_patterns_testkit::{self as testkit, FailPoint, RecordedCommand};
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{DateTime, Document, doc};
 use mongodb::{Client, Collection};
 use tokio::sync::Semaphore;
 
-use support::common::{dropped_commands, until};
+use support::common::{dropped_commands, until, until_seen};
 use support::schema::steps::*;
 
 const INSTANCES: usize = 8;
@@ -255,6 +255,68 @@ async fn the_lease_stays_after_an_error_with_unknown_outcome_alone() {
         assert!(error.is_outcome_unknown(), "{error:?}");
         assert!(holder().await);
         fault.disable().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn those_that_wait_see_a_failure_of_unknown_outcome_at_once() {
+    testkit::run(async |db| {
+        let (begun, open) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+        let of = || {
+            let (begun, open) = (begun.clone(), open.clone());
+            Migrations::new(db.database()).step("a", async move |database| {
+                begun.add_permits(1);
+                let _permit = open.acquire().await;
+                trace(&database, "a").await
+            })
+        };
+        let fault = FailPoint::on(&["insert"]).times(2).close_connection().enable(db).await;
+        let wait = async || {
+            drop(begun.acquire().await);
+            tokio::time::timeout(Duration::from_secs(15), of().run())
+                .await
+                .expect("before the lease ends")
+        };
+        let opens = async {
+            drop(begun.acquire().await);
+            // The others read the record and the lease.
+            db.recorder().sent(6).await;
+            open.add_permits(1);
+        };
+        let (failed, first, second, third, ()) = tokio::join!(of().run(), wait(), wait(), wait(), opens);
+        assert!(failed.unwrap_err().is_outcome_unknown());
+        fault.disable().await;
+        let late = of().run().await;
+        for error in [first, second, third, late].map(Result::unwrap_err) {
+            assert_error(&error, ErrorKind::Contention, Some("a"));
+            assert!(error.is_transient() && !error.is_outcome_unknown(), "{error:?}");
+            assert!(error.to_string().contains("another instance failed"), "{error}");
+        }
+        let end = doc! { "$set": { "until": DateTime::from_millis(0) } };
+        let catalog = db.plain_collection::<Document>("mongo_patterns");
+        catalog.update_one(doc! { "_id.kind": "lease" }, end).await.unwrap();
+        open.add_permits(1);
+        assert_eq!(of().run().await.unwrap().steps, ["a"]);
+        assert!(!record(db).await.unwrap().contains_key("failed"));
+    })
+    .await;
+}
+
+/// The fence refuses a late commit.
+#[tokio::test]
+async fn the_next_instance_begins_at_once_after_a_commit_of_unknown_outcome() {
+    testkit::run(async |db| {
+        let of = || in_transaction(Migrations::new(db.database()), "a");
+        until_seen(db, &["trace"]).await;
+        let once = of().retry(RetryPolicy::default().with_max_attempts(1));
+        let fault = FailPoint::on(&["commitTransaction"]).times(4).close_connection();
+        let fault = fault.enable(db).await;
+        let error = once.run().await.unwrap_err();
+        assert!(error.is_outcome_unknown(), "{error:?}");
+        fault.disable().await;
+        of().max_wait(Duration::ZERO).run().await.unwrap();
+        assert_eq!([traces(db).await, recorded(db).await], [["a"], ["a"]]);
     })
     .await;
 }

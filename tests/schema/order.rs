@@ -56,3 +56,29 @@ async fn a_list_that_contradicts_the_applied_steps_runs_nothing() {
     })
     .await;
 }
+
+/// Two databases that releases of two branches have changed.
+#[tokio::test]
+async fn a_list_that_is_allowed_to_applies_what_is_missing_in_its_order() {
+    testkit::run(async |db| {
+        let names = ["a", "g", "h", "b"];
+        for (name, applied, missing) in [("one", &["a", "b"], ["g", "h"]), ("other", &["a", "h"], ["g", "b"])] {
+            let of = |names: &[&'static str]| list(db.database(), names).list(name);
+            of(applied).run().await.unwrap();
+            let error = of(&names).run().await.unwrap_err();
+            assert_error(&error, ErrorKind::SettingsMismatch, Some("g"));
+            assert!(error.to_string().contains("allow_out_of_order"), "{error}");
+            let status = of(&names).allow_out_of_order().status().await.unwrap();
+            assert_eq!(status.pending, missing);
+            let ran = of(&names).allow_out_of_order().run().await.unwrap();
+            assert_eq!(ran.steps, missing);
+            // Then all lists agree.
+            assert_eq!(of(&names).run().await.unwrap().steps, [""; 0]);
+            assert_eq!(of(&["a", "g", "h", "b", "c"]).run().await.unwrap().steps, ["c"]);
+            // The steps of another service are not those of this list.
+            let error = of(&["x"]).allow_out_of_order().run().await.unwrap_err();
+            assert_error(&error, ErrorKind::SettingsMismatch, Some("x"));
+        }
+    })
+    .await;
+}

@@ -151,6 +151,76 @@ async fn a_failed_step_in_a_transaction_has_no_effect() {
     .await;
 }
 
+/// The server has aborted the transaction after the error, whatever the step returns.
+#[tokio::test]
+async fn a_step_that_hides_an_error_of_the_server_ends_at_once() {
+    testkit::run(async |db| {
+        until_seen(db, &["trace"]).await;
+        let attempts = Arc::new(AtomicU32::new(0));
+        let counted = attempts.clone();
+        let migrations = Migrations::new(db.database()).step_in_transaction("a", async move |database, session| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            let trace = database.collection::<Document>("trace");
+            for _ in 0..2 {
+                drop(trace.insert_one(doc! { "_id": 1 }).session(&mut *session).await);
+            }
+            Ok(())
+        });
+        let error = migrations.run().await.unwrap_err();
+        assert_error(&error, ErrorKind::InvalidArgument, Some("a"));
+        assert!(error.to_string().contains("aborted the transaction"), "{error}");
+        assert_eq!(attempts.load(Ordering::Relaxed), 2);
+        assert_eq!((traces(db).await, recorded(db).await), (vec![], vec![]));
+        // One that the first attempt alone hides is repeated.
+        let first = Arc::new(AtomicU32::new(0));
+        let migrations = Migrations::new(db.database()).step_in_transaction("a", async move |database, session| {
+            if first.fetch_add(1, Ordering::Relaxed) == 0 {
+                let trace = database.collection::<Document>("trace");
+                for _ in 0..2 {
+                    drop(trace.insert_one(doc! { "_id": 1 }).session(&mut *session).await);
+                }
+            }
+            trace_in(&database, session, "a").await
+        });
+        migrations.run().await.unwrap();
+        assert_eq!([traces(db).await, recorded(db).await], [["a"], ["a"]]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_creation_in_a_transaction_is_unsupported() {
+    testkit::run(async |db| {
+        until_seen(db, &["trace"]).await;
+        let index = || IndexModel::builder().keys(doc! { "step": 1 }).build();
+        let of = || Migrations::new(db.database());
+        let refused = [
+            of().step_in_transaction("a", async |database, session| {
+                database.create_collection("new").session(session).await?;
+                Ok(())
+            }),
+            of().step_in_transaction("a", async move |database, session| {
+                let new = database.collection::<Document>("new");
+                new.create_index(index()).session(session).await?;
+                Ok(())
+            }),
+            of().step_in_transaction("a", async move |database, session| {
+                trace_in(&database, session, "a").await?;
+                let trace = database.collection::<Document>("trace");
+                trace.create_index(index()).session(session).await?;
+                Ok(())
+            }),
+        ];
+        for migrations in refused {
+            let error = migrations.run().await.unwrap_err();
+            assert_error(&error, ErrorKind::Unsupported, Some("a"));
+            assert!(error.to_string().contains("step(..)"), "{error}");
+        }
+        assert_eq!((traces(db).await, recorded(db).await), (vec![], vec![]));
+    })
+    .await;
+}
+
 /// The closure is cloned for each attempt, with what it captures.
 #[tokio::test]
 async fn a_step_in_a_transaction_runs_again_after_a_conflict() {

@@ -51,6 +51,10 @@
 // proof: schema::processes::a_process_is_killed_in_a_step, schema::steps::a_plain_step_writes_for_a_majority
 //! - When [`run`](Migrations::run) returns without an error, all steps of its list are applied.
 // proof: schema::failover::a_lease_and_applied_steps_survive_the_primary
+//! - When a plain step fails with an unknown outcome, the server may still execute its last command. All instances that wait, or
+//!   start before the lease has ended, fail at once with [`Contention`](mongo_patterns_core::ErrorKind::Contention) and the name of
+//!   the step. After a step in a transaction, the next instance begins at once, because the fence refuses a late commit.
+// proof: schema::concurrent::those_that_wait_see_a_failure_of_unknown_outcome_at_once, schema::concurrent::a_late_record_is_refused_by_its_fence
 //! - After a process died, the next one continues when the lease has ended, by default 30 seconds later.
 // proof: schema::processes::a_process_is_stopped_past_the_end_of_its_lease
 //!
@@ -65,7 +69,7 @@
 //!
 //! New steps are added at the end of the list. A run with pending steps refuses the list, and runs nothing, if
 //!
-//! - a pending step stands before one that is applied, or
+//! - a pending step stands before one that is applied, unless the list [allows it](Migrations::allow_out_of_order), or
 //! - the list does not have the last applied step.
 //!
 //! In a rolling deployment, an instance of the **older release** finds steps that it does not know. It has nothing to run,
@@ -84,7 +88,8 @@
 //! }
 //! ```
 //!
-//! The lease of the list has the name `steps/default`. To run a step again, or to record one that was applied by hand,
+//! After a failure with an unknown outcome, `failed` has the name of the step, until the next instance begins. The lease of the list
+//! has the name `steps/default`. To run a step again, or to record one that was applied by hand,
 //! change the array while no instance runs steps.
 
 mod order;
@@ -121,6 +126,7 @@ pub struct Migrations {
     time_to_live: Option<Duration>,
     max_wait: Option<Duration>,
     retry: RetryPolicy,
+    is_any_order: bool,
 }
 
 impl Migrations {
@@ -133,6 +139,7 @@ impl Migrations {
             time_to_live: None,
             max_wait: None,
             retry: RetryPolicy::default(),
+            is_any_order: false,
         }
     }
 
@@ -183,8 +190,8 @@ impl Migrations {
     ///
     /// The closure runs again if the transaction met a conflict with another writer, or a network error; it is cloned for
     /// that. The transaction is run with a snapshot of the primary, and with the write concern `majority`. The server ends
-    /// one that takes longer than 60 seconds, and creates no index of an existing collection in one: use a
-    /// [`step`](Self::step) for these.
+    /// one that takes longer than 60 seconds, and creates no collection and no index in one: use a
+    /// [`step`](Self::step) for these. Return the error of each command: after one, the transaction cannot continue.
     ///
     /// Needs a replica set or a sharded cluster.
     pub fn step_in_transaction<F>(mut self, name: impl Into<String>, work: F) -> Self
@@ -208,6 +215,12 @@ impl Migrations {
         /// Bounds how long [`run`](Self::run) waits for another instance. By default it waits as long as the other one
         /// runs. With `Duration::ZERO` it does not wait.
         max_wait(time: Duration) => max_wait = Some(time);
+
+        /// Applies steps that have not been applied, in the order of the list, also those that stand before applied ones. For
+        /// databases that releases with different lists have changed: `[a, b]` in one, and `[a, c]` in another.
+        ///
+        /// A step then runs after later ones of the list: check that it does not depend on the order.
+        allow_out_of_order() => is_any_order = true;
 
         /// Sets how a step in a transaction retries after conflicts with other writers and network errors.
         retry(policy: RetryPolicy) => retry = policy;

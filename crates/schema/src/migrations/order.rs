@@ -24,22 +24,28 @@ pub(crate) fn check_names(names: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Returns the position of the first step that is to be run. All later ones are, too.
-pub(crate) fn first_pending(names: &[&str], applied: &[AppliedStep]) -> Result<usize> {
+/// Returns the positions of the steps that are to be run, in the order of the list.
+///
+/// # Errors
+/// [`SettingsMismatch`](ErrorKind::SettingsMismatch) when the list and the applied steps contradict each other.
+pub(crate) fn pending(names: &[&str], applied: &[AppliedStep], is_any_order: bool) -> Result<Vec<usize>> {
     let is_applied: HashSet<&str> = applied.iter().map(|step| step.name.as_str()).collect();
-    let first = names.iter().rposition(|name| is_applied.contains(name));
-    let first = first.map_or(0, |last| last + 1);
-    if let Some(skipped) = names[..first].iter().find(|name| !is_applied.contains(*name)) {
-        let text = "a step that has not been applied stands before one that has, nothing was run: move it to the end of the list";
-        return Err(Error::new(ErrorKind::SettingsMismatch, text).with_step(*skipped));
+    let pending: Vec<usize> = (0..names.len()).filter(|at| !is_applied.contains(names[*at])).collect();
+    let Some(first) = pending.first() else {
+        return Ok(pending);
+    };
+    let is_before_applied = names[*first..].iter().any(|name| is_applied.contains(name));
+    if is_before_applied && !is_any_order {
+        let text = "a step that has not been applied stands before one that has, nothing was run: move it to the end of the list, or call allow_out_of_order(), which applies it now";
+        return Err(Error::new(ErrorKind::SettingsMismatch, text).with_step(names[*first]));
     }
-    if let (Some(next), Some(last)) = (names.get(first), applied.last())
+    if let Some(last) = applied.last()
         && !names.contains(&last.name.as_str())
     {
         let text = "the list has a step that has not been applied, but not the last one that has, nothing was run: run a release that has both, the new one later; if another service has applied the other steps, give this list a name by list(..)";
-        return Err(Error::new(ErrorKind::SettingsMismatch, text).with_step(*next));
+        return Err(Error::new(ErrorKind::SettingsMismatch, text).with_step(names[*first]));
     }
-    Ok(first)
+    Ok(pending)
 }
 
 /// Returns the applied steps that the list does not have.

@@ -25,6 +25,8 @@ pub(crate) struct Stored {
     pub(crate) steps: Vec<AppliedStep>,
     /// Since when an instance has the lease.
     pub(crate) running_since: Option<DateTime>,
+    /// The step whose outcome is unknown, if the instance that has the lease failed in one.
+    pub(crate) failed: Option<String>,
 }
 
 impl Record {
@@ -40,17 +42,27 @@ impl Record {
         let ids = doc! { "_id": { "$in": [&self.id, lease.id()] } };
         let options = FindOptions::builder()
             .read_concern(ReadConcern::majority())
-            .projection(doc! { "steps": 1, "since": 1, "isHeld": { "$gt": ["$until", "$$NOW"] } })
+            .projection(
+                doc! { "steps": 1, "since": 1, "fence": 1, "failed": 1, "isHeld": { "$gt": ["$until", "$$NOW"] } },
+            )
             .build();
-        let mut stored = Stored::default();
+        let (mut stored, mut held, mut failed) = (Stored::default(), None, None);
         for found in Conn::new().find_all(&self.catalog, ids, options).await? {
             let found = document(&found)?;
             if found.get_document("_id").ok() == Some(&self.id) {
                 stored.steps = self.steps(&found)?;
+                failed = Some((
+                    found.get_i64("fence").ok(),
+                    found.get_str("failed").ok().map(str::to_owned),
+                ));
             } else if found.get_bool("isHeld").unwrap_or(false) {
                 stored.running_since = found.get_datetime("since").ok().copied();
+                held = found.get_i64("fence").ok();
             }
         }
+        // Not of an instance before the one that has the lease.
+        let of_holder = failed.filter(|(fence, _)| held.is_some() && *fence == held);
+        stored.failed = of_holder.and_then(|(_, failed)| failed);
         Ok(stored)
     }
 
@@ -77,6 +89,14 @@ impl Record {
             0 => Err(lost()),
             _ => Ok(()),
         }
+    }
+
+    /// Records that this step failed with an unknown outcome, for those that wait.
+    pub(crate) async fn fail(&self, fence: i64, step: &str) -> Result<()> {
+        let filter = doc! { "_id": &self.id, "fence": fence };
+        let failed = doc! { "$set": { "failed": step } };
+        Conn::new().update_one(&self.catalog, filter, failed, None).await?;
+        Ok(())
     }
 
     fn steps(&self, record: &Document) -> Result<Vec<AppliedStep>> {
@@ -108,6 +128,7 @@ pub(crate) fn lost() -> Error {
 fn claim(fence: i64) -> Document {
     doc! { "$set": {
         "fence": { "$max": ["$fence", fence] },
+        "failed": { "$cond": [{ "$gt": [fence, "$fence"] }, "$$REMOVE", "$failed"] },
         "steps": { "$ifNull": ["$steps", []] },
     } }
 }

@@ -9,6 +9,7 @@ use futures::future::{Either, select};
 
 use mongo_patterns_core::action::{self, ActionFuture, Call};
 use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::error::code;
 use mongo_patterns_core::lease::{HeldLease, Lease};
 use mongo_patterns_core::topology::Topology;
 use mongo_patterns_core::transaction::{self, Body};
@@ -17,12 +18,17 @@ use mongodb::Database;
 use mongodb::options::{DatabaseOptions, WriteConcern};
 use tokio::time::timeout;
 
-use super::order::{check_names, first_pending, unknown};
+use super::order::{self, check_names, unknown};
 use super::record::{Record, Stored, lost};
 use super::results::Applied;
 use super::step::{InTransaction, Step, Work};
 use super::{Migrations, NAME};
 
+/// The server's codes of a transaction that it has aborted, of a creation in a transaction with a snapshot, and of another command
+/// that no transaction has.
+const NO_TRANSACTION: i32 = 251;
+const NO_CREATION: i32 = 72;
+const NOT_IN_TRANSACTION: i32 = 263;
 /// How long a run waits for the release of its lease.
 const RELEASED_WITHIN: Duration = Duration::from_secs(1);
 
@@ -52,12 +58,15 @@ impl Migrations {
     /// - [`SettingsMismatch`](ErrorKind::SettingsMismatch): the list and the applied steps contradict each other, as the
     ///   [module](super#the-order-of-steps) describes.
     /// - [`Unsupported`](ErrorKind::Unsupported): a pending step is in a transaction, and the server is a standalone.
-    /// - [`Contention`](ErrorKind::Contention): another instance ran for longer than [`max_wait`](Self::max_wait).
+    /// - [`Contention`](ErrorKind::Contention): another instance ran for longer than [`max_wait`](Self::max_wait), or failed with
+    ///   an unknown outcome of the named step. A call begins after the end of its lease.
     /// - [`Corrupt`](ErrorKind::Corrupt): the record of the applied steps is damaged.
     ///
     /// Else the earlier steps are applied, and the later ones are not:
     ///
-    /// - The error of a step. The next call runs the step again.
+    /// - The error of a step. The next call runs the step again. [`Unsupported`](ErrorKind::Unsupported) when the server refuses
+    ///   a command in a transaction, and [`InvalidArgument`](ErrorKind::InvalidArgument) when a step in a transaction returns
+    ///   no error, but the server has aborted it after one.
     /// - [`Contention`](ErrorKind::Contention): the lease was lost, because the process was paused or the server did not
     ///   answer for longer than the time to live. This instance has not recorded the step. Another one runs it, or the next
     ///   call.
@@ -81,12 +90,19 @@ impl Migrations {
             return Ok(done);
         };
         let ran = self.run_pending(record, &held, &mut done).await;
-        // The last command of a step may still be executed after some errors. The lease then ends by itself, as it does if
-        // the release fails.
-        if !ran.as_ref().is_err_and(Error::is_outcome_unknown) {
-            let _ = timeout(RELEASED_WITHIN, held.release()).await;
+        match &ran {
+            // The last command of a plain step may still be executed. The lease ends by itself, and those that wait see why.
+            Err(Failed {
+                error,
+                is_fenced: false,
+            }) if error.is_outcome_unknown() => {
+                let failed = record.fail(held.fence(), error.step().unwrap_or_default());
+                let _ = timeout(RELEASED_WITHIN, failed).await;
+            }
+            // The lease ends by itself, too, if the release fails.
+            _ => drop(timeout(RELEASED_WITHIN, held.release()).await),
         }
-        ran.map(|()| done)
+        ran.map(|()| done).map_err(|failed| failed.error)
     }
 
     /// Acquires the lease. `None` if all steps are applied.
@@ -94,13 +110,20 @@ impl Migrations {
         let (names, started) = (self.names(), Instant::now());
         let mut is_checked = false;
         loop {
-            let Stored { steps, running_since } = record.read(lease).await?;
-            done.unknown = unknown(&names, &steps);
-            let pending = &self.steps[first_pending(&names, &steps)?..];
+            let stored = record.read(lease).await?;
+            let Stored {
+                steps, running_since, ..
+            } = &stored;
+            done.unknown = unknown(&names, steps);
+            let pending = order::pending(&names, steps, self.is_any_order)?;
             if pending.is_empty() {
                 return Ok(None);
             }
-            let has_transaction = pending.iter().any(|step| matches!(step.work, Work::InTransaction(_)));
+            if let Some(step) = stored.failed {
+                return Err(failed_elsewhere().with_step(step));
+            }
+            let is_in_transaction = |at: &usize| matches!(self.steps[*at].work, Work::InTransaction(_));
+            let has_transaction = pending.iter().any(is_in_transaction);
             if has_transaction && !is_checked {
                 Topology::read(&record.catalog, &mut Conn::new())
                     .await?
@@ -122,16 +145,26 @@ impl Migrations {
     }
 
     /// Runs the steps that have not been applied, as the holder of the lease.
-    async fn run_pending(self, record: &Record, held: &HeldLease, done: &mut Applied) -> Result<()> {
+    async fn run_pending(
+        self,
+        record: &Record,
+        held: &HeldLease,
+        done: &mut Applied,
+    ) -> std::result::Result<(), Failed> {
         let applied = keep(held, record.claim(held.fence())).await?;
-        let first = first_pending(&self.names(), &applied)?;
+        let pending = order::pending(&self.names(), &applied, self.is_any_order)?;
         done.unknown = unknown(&self.names(), &applied);
         let acknowledged = acknowledged_by_majority(&self.database);
-        for Step { name, work } in self.steps.into_iter().skip(first) {
+        let steps = self.steps.into_iter().enumerate();
+        for (_, Step { name, work }) in steps.filter(|(at, _)| pending.contains(at)) {
+            let mut is_fenced = true;
             let ran = match work {
                 Work::Plain(work) => match keep(held, work(acknowledged.clone())).await {
                     Ok(()) => fenced(held, record.add(&mut Conn::new(), held.fence(), &name)).await,
-                    Err(error) => Err(error),
+                    Err(error) => {
+                        is_fenced = false;
+                        Err(error)
+                    }
                 },
                 Work::InTransaction(work) => {
                     let step = TransactionOfStep {
@@ -140,16 +173,35 @@ impl Migrations {
                         record,
                         held,
                         was_tried: AtomicBool::new(false),
+                        was_aborted: AtomicBool::new(false),
                         name: &name,
                         retry: &self.retry,
                     };
                     fenced(held, step.run()).await
                 }
             };
-            ran.map_err(|error| error.with_step(&name))?;
+            ran.map_err(|error| Failed {
+                error: error.with_step(&name),
+                is_fenced,
+            })?;
             done.steps.push(name);
         }
         Ok(())
+    }
+}
+
+/// Why a run has ended.
+struct Failed {
+    error: Error,
+    /// Whether the fence refuses what the server may still execute.
+    is_fenced: bool,
+}
+
+impl From<Error> for Failed {
+    /// Of the list or the record, before a step.
+    fn from(error: Error) -> Self {
+        let is_fenced = true;
+        Self { error, is_fenced }
     }
 }
 
@@ -185,6 +237,8 @@ struct TransactionOfStep<'a> {
     record: &'a Record,
     held: &'a HeldLease,
     was_tried: AtomicBool,
+    /// Whether the server had aborted the transaction after the work of an earlier attempt.
+    was_aborted: AtomicBool,
     name: &'a str,
     retry: &'a RetryPolicy,
 }
@@ -202,13 +256,49 @@ impl TransactionOfStep<'_> {
                         _ => error,
                     })?;
                 }
-                conn.callback(Box::new(move |session| work(database, session))).await?;
+                let worked = conn.callback(Box::new(move |session| work(database, session)));
+                worked.await.map_err(explained)?;
                 // Last: until the commit, the record is locked for the next holder of the lease.
-                step.record.add(conn, step.held.fence(), step.name).await
+                let added = step.record.add(conn, step.held.fence(), step.name).await;
+                added.map_err(|error| match server_code(&error) {
+                    // Once, the primary may have changed.
+                    Some(NO_TRANSACTION) if step.was_aborted.swap(true, Ordering::Relaxed) => swallowed(),
+                    _ => error,
+                })
             })
         };
         transaction::run(catalog, retry, &mut Conn::new(), self, body).await
     }
+}
+
+fn server_code(error: &Error) -> Option<i32> {
+    error.as_driver_error().and_then(code)
+}
+
+/// Explains the error of a command that no transaction with a snapshot has.
+fn explained(error: Error) -> Error {
+    match (server_code(&error), error.as_driver_error()) {
+        (Some(NO_CREATION | NOT_IN_TRANSACTION), Some(cause)) => Error::from_driver(
+            ErrorKind::Unsupported,
+            "the server refuses a command of the step in a transaction, such as the creation of a collection or of an index, nothing was changed: move it to a step of its own by step(..), before this one",
+            cause.clone(),
+        ),
+        _ => error,
+    }
+}
+
+fn swallowed() -> Error {
+    Error::new(
+        ErrorKind::InvalidArgument,
+        "the server has aborted the transaction of the step twice, but the step returned no error, nothing was changed: return the error of each command, after which the transaction cannot continue, and send commands for less than 60 seconds",
+    )
+}
+
+fn failed_elsewhere() -> Error {
+    Error::new(
+        ErrorKind::Contention,
+        "another instance failed in this step, whose outcome is unknown, and the server may still execute its last command, nothing was run: call run() again, which begins when the lease of that instance has ended",
+    )
 }
 
 fn already_running() -> Error {

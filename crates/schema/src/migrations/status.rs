@@ -3,7 +3,7 @@
 use mongo_patterns_core::Result;
 use mongo_patterns_core::action::{self, ActionFuture, Call};
 
-use super::order::{check_names, first_pending, unknown};
+use super::order::{check_names, pending, unknown};
 use super::record::Record;
 use super::results::Status;
 use super::{Migrations, NAME};
@@ -31,9 +31,9 @@ impl Migrations {
         let names = self.names();
         check_names(&names)?;
         let stored = record.read(&self.lease()).await?;
-        let first = first_pending(&names, &stored.steps)?;
+        let pending = pending(&names, &stored.steps, self.is_any_order)?;
         Ok(Status {
-            pending: names[first..].iter().map(ToString::to_string).collect(),
+            pending: pending.into_iter().map(|at| names[at].to_owned()).collect(),
             unknown: unknown(&names, &stored.steps),
             applied: stored.steps,
             running_since: stored.running_since,
