@@ -184,9 +184,9 @@ async fn an_insert_after_an_end_that_it_has_not_read_starts_again() {
             slow.end("pants").await.unwrap();
             let other = builder(&db.plain_client().database(db.database().name()));
             let other = other.build().unwrap();
-            let ahead = at(DateTime::now().timestamp_millis() + 3_600_000);
+            let ahead = at(DateTime::now().timestamp_millis() + 30_000);
             db.recorder().clear();
-            let blocked = FailPoint::on(&["findAndModify"])
+            let blocked = FailPoint::on(&["findAndModify", "update"])
                 .times(1)
                 .block(Duration::from_secs(2))
                 .enable(db)

@@ -55,6 +55,12 @@ pub async fn begin_at(db: &TestDatabase, filter: Document, start: DateTime) {
     assert_eq!(set.modified_count, 1);
 }
 
+/// Stores the documents of a file, of small inputs that public reports led to.
+pub async fn store_file(db: &TestDatabase, text: &str) {
+    let documents: Vec<Document> = serde_json::from_str(text).unwrap();
+    stored(db).insert_many(documents).await.unwrap();
+}
+
 /// Returns the price of an interval.
 pub fn price_of(interval: &Interval<Document>) -> i32 {
     interval.document.get_i32("price").unwrap()

@@ -7,7 +7,7 @@ mod read;
 mod write;
 
 pub use maintain::MigrateExisting;
-pub use mongo_patterns_core::action::{Read, Write};
+pub use mongo_patterns_core::action::Read;
 pub use mongo_patterns_core::verify::{Repair, Verify};
 pub use read::{IntervalStream, Intervals};
-pub use write::{End, Replace, Update};
+pub use write::{End, Insert, Replace, Update};

@@ -16,6 +16,10 @@ pub(crate) const BEGIN: DateTime = DateTime::from_millis(-2_208_988_800_000);
 /// The end of what is valid now, as in the manual: 9999-01-01.
 pub(crate) const END: DateTime = DateTime::from_millis(253_370_764_800_000);
 
+/// The most milliseconds by which the clock that set a start can have been ahead of the server's. A document that is marked as
+/// valid and begins later is a scheduled one, which another program has marked.
+pub(crate) const AHEAD: i64 = 60_000;
+
 /// The interval of a stored document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Times {
@@ -45,9 +49,15 @@ impl Times {
         }
     }
 
-    /// Returns whether it contains a time.
+    /// Returns whether it contains a time. An interval to the end of time contains all later ones.
     pub(crate) fn contains(self, time: DateTime) -> bool {
-        self.from <= time && (self.is_valid || time < self.to)
+        self.from <= time && (self.to >= END || time < self.to)
+    }
+
+    /// Returns whether it is the current interval at a time of the server: it contains the time, or it is marked as valid, by a
+    /// client or a server whose clock was ahead.
+    pub(crate) fn is_current(self, now: DateTime) -> bool {
+        self.contains(now) || self.is_valid && now < self.from && self.from <= latest(now)
     }
 
     /// Returns the fields of a document with this interval.
@@ -60,27 +70,35 @@ impl Times {
     }
 }
 
+/// Returns the latest start that a clock that was ahead can have set, at a time of the server.
+pub(crate) fn latest(now: DateTime) -> DateTime {
+    DateTime::from_millis(now.timestamp_millis().saturating_add(AHEAD))
+}
+
 /// Returns the millisecond after a time.
 pub(crate) fn after(time: DateTime) -> DateTime {
     DateTime::from_millis(time.timestamp_millis().saturating_add(1))
 }
 
-/// Returns the copy of a document whose interval has ended.
-pub(crate) fn ended(
+/// Returns the copy of a document with another interval.
+pub(crate) fn copy(
     settings: &Settings,
     document: &RawDocument,
-    to: DateTime,
+    times: Times,
 ) -> std::result::Result<RawDocumentBuf, CommandError> {
+    let [from, to, valid] = [&settings.from, &settings.to, &settings.valid].map(FieldName::as_str);
     let mut copy = RawDocumentBuf::new();
     copy.append(cstr!("_id"), ObjectId::new());
     for field in document {
         let (name, value) = field?;
-        if !["_id", settings.to.as_str(), settings.valid.as_str()].contains(&name.as_str()) {
-            copy.append(name, value);
+        match name.as_str() {
+            name if ["_id", to, valid].contains(&name) => {}
+            own if own == from => copy.append(name, times.from),
+            _ => copy.append(name, value),
         }
     }
-    copy.append(CString::try_from(settings.to.as_str())?, to);
-    copy.append(CString::try_from(settings.valid.as_str())?, false);
+    copy.append(CString::try_from(to)?, times.to);
+    copy.append(CString::try_from(valid)?, times.is_valid);
     Ok(copy)
 }
 
@@ -94,7 +112,7 @@ pub(crate) fn interval<D: DeserializeOwned>(settings: &Settings, document: &RawD
         "a stored document cannot be decoded as the type of the repository: change the type, or repair the document";
     Ok(Interval {
         valid_from: times.from,
-        valid_to: (!times.is_valid).then_some(times.to),
+        valid_to: (times.to < END).then_some(times.to),
         document: decode(document, "", text)?,
     })
 }

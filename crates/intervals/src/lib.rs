@@ -47,7 +47,17 @@
 //! new `_id` and its end, in one transaction. So the valid document keeps its `_id`.
 //!
 //! The time of an insert and of an end is that of the server. A change takes that of the client, if it is within a second of the
-//! server's clock, and otherwise that of the server. None is before the start of the present interval: then it is 1 ms after it.
+//! server's clock, and otherwise that of the server. If a clock that was ahead, by up to a minute, began the present interval, the next one
+//! begins 1 ms after it.
+//!
+//! # Scheduled changes
+//!
+//! [`from`](action::Update::from) sets the start of a write, in the past or the future. A scheduled document is stored at once with `isValid:
+//! false`, and the one before it ends when it begins. The current document is the one whose interval contains the time of the server:
+//! [`get`](IntervalRepository::get) and [`as_of`](IntervalRepository::as_of) decide by that, and so must other programs, by
+//! `{ validFrom: { $lte: now }, validTo: { $gt: now } }`. `isValid` marks it, as in the manual, but nothing runs at the time when a scheduled
+//! document begins: the next write of the id moves the mark, or [`repair`](IntervalRepository::repair). Until then `isValid: true` is on the
+//! document before. It is never on one that begins later.
 //!
 //! Transactions need a replica set, for which one node is enough, or a sharded cluster.
 //!
@@ -66,10 +76,13 @@
 // proof: intervals::concurrent::sixty_four_writers_of_one_id_lose_nothing, faults::table::every_operation_with_a_fault_and_a_drop
 //! - An id has at most one valid document. Its intervals do not overlap, and a change leaves no gap: an interval ends when the next
 //!   one begins. Only an [`end`](IntervalRepository::end) before an [`insert`](IntervalRepository::insert) leaves one.
-// proof: intervals::concurrent::sixty_four_writers_of_one_id_lose_nothing, intervals::concurrent::all_calls_together_leave_no_overlap, intervals::concurrent::an_insert_after_an_end_that_it_has_not_read_starts_again
+// proof: intervals::scheduled::a_chosen_start_divides_one_interval_and_collides_with_none, intervals::scheduled::concurrent_inserts_into_one_gap_do_not_overlap, intervals::scheduled::all_calls_with_starts_leave_no_overlap, intervals::concurrent::sixty_four_writers_of_one_id_lose_nothing, intervals::concurrent::all_calls_together_leave_no_overlap, intervals::concurrent::an_insert_after_an_end_that_it_has_not_read_starts_again
 //! - A write that [expects](action::Update::expecting) a start has no effect if the valid document has another one, and is safe to
 //!   retry.
 // proof: intervals::concurrent::read_change_replace_with_an_expected_start_loses_nothing, intervals::calls::a_change_at_another_start_is_refused_and_has_no_effect
+//!
+//! - A write changes no interval but the one that contains its start, so a scheduled change stays until it begins.
+// proof: intervals::scheduled::a_price_that_begins_later_is_not_the_current_one, intervals::scheduled::a_scheduled_price_begins_by_itself_and_the_next_write_moves_the_mark
 //!
 //! Not guaranteed: a program that changes a valid document without this crate changes it for the whole of its interval.
 //!
@@ -79,9 +92,10 @@
 //!
 //! | call | round trips | documents examined |
 //! |---|---|---|
-//! | [`insert`](IntervalRepository::insert) | 3 | 1 each |
-//! | [`update`](IntervalRepository::update), [`replace`](IntervalRepository::replace) | 3; 5 if the clock of the client differs by more than a second | 1 each |
-//! | [`end`](IntervalRepository::end) | 1 | 1 |
+//! | [`insert`](IntervalRepository::insert) | 3; 4 with a start; 2 more if intervals begin later | 1 each |
+//! | [`update`](IntervalRepository::update), [`replace`](IntervalRepository::replace) | 3; 5 if the clock of the client differs by more than a second; 6 if a scheduled interval has begun since the last write | 1 each |
+//! | the same with a start | 4 in the current interval, 5 in another one or in the future | 1 each |
+//! | [`end`](IntervalRepository::end) | 1; 6 if a scheduled interval has begun since the last write | 1 |
 //! | [`get`](IntervalRepository::get), [`as_of`](IntervalRepository::as_of) | 1 | 1 |
 //! | [`intervals`](IntervalRepository::intervals) | 1 a page | those of the page, and 1 more |
 //! | [`verify`](IntervalRepository::verify), [`repair`](IntervalRepository::repair) | a scan, and 2 or 3 for each id with a problem | all |
@@ -112,5 +126,5 @@ pub use builder::IntervalRepositoryBuilder;
 pub use mongo_patterns_core::{Progress, Repository};
 pub use repair::finding::{Finding, Problem, Repaired, Unrepaired};
 pub use repository::IntervalRepository;
-pub use results::{Begun, Ended, Interval, IntervalPage, Migrated};
+pub use results::{Begun, Corrections, Ended, Interval, IntervalPage, Migrated};
 pub use token::IntervalToken;

@@ -3,9 +3,11 @@
 use mongo_patterns_core::new_document::NewDocument;
 use mongo_patterns_core::update::{DocumentUpdate, add};
 use mongodb::bson::{Bson, DateTime, Document, doc};
-use mongodb::options::{FindOneAndUpdateOptions, FindOneOptions, Hint, ReturnDocument, UpdateModifications};
+use mongodb::options::{
+    AggregateOptions, FindOneAndUpdateOptions, FindOneOptions, Hint, ReturnDocument, UpdateModifications,
+};
 
-use crate::form::{END, Times};
+use crate::form::AHEAD;
 use crate::settings::Settings;
 
 /// The most milliseconds between the time of a write and the clock of the server.
@@ -64,13 +66,9 @@ impl Change {
                 stages.into()
             }
             Self::Replace(document) => {
-                let mut own = doc! { settings.id.as_str(): format!("${}", settings.id) };
-                let valid_now = Times {
-                    from: start,
-                    to: END,
-                    is_valid: true,
-                };
-                own.extend(valid_now.fields(settings));
+                let mut own = doc! { settings.id.as_str(): format!("${}", settings.id), from: start };
+                let kept = [&settings.to, &settings.valid].into_iter();
+                own.extend(kept.map(|field| (field.to_string(), format!("${field}").into())));
                 let merged = vec![doc! { "_id": "$_id" }, doc! { "$literal": document }, own];
                 vec![doc! { "$replaceWith": { "$mergeObjects": merged } }].into()
             }
@@ -83,14 +81,13 @@ pub(crate) fn absent(settings: &Settings, id: &Bson) -> Document {
     valid_before(settings, id, DateTime::MIN, None)
 }
 
-/// Inserts a document that is valid from now, and not before the end of the last one.
-pub(crate) fn insert(settings: &Settings, new: &NewDocument, last: Option<DateTime>) -> Vec<Document> {
-    let mut own = doc! { settings.to.as_str(): END, settings.valid.as_str(): true };
-    let from = match last {
-        Some(last) => doc! { "$max": [last, "$$NOW"] }.into(),
-        None => Bson::from("$$NOW"),
+/// Inserts a document with this interval, which is marked as valid.
+pub(crate) fn insert(settings: &Settings, new: &NewDocument, from: impl Into<Bson>, to: DateTime) -> Vec<Document> {
+    let own = doc! {
+        settings.to.as_str(): to,
+        settings.valid.as_str(): true,
+        settings.from.as_str(): from.into(),
     };
-    own.insert(settings.from.as_str(), from);
     let merged = vec![doc! { "$literal": &new.document }, own];
     vec![doc! { "$replaceWith": { "$mergeObjects": merged } }]
 }
@@ -98,10 +95,99 @@ pub(crate) fn insert(settings: &Settings, new: &NewDocument, last: Option<DateTi
 /// Ends the interval of the valid document.
 pub(crate) fn end(settings: &Settings) -> Vec<Document> {
     let next = doc! { "$add": [format!("${}", settings.from), 1] };
+    let to = settings.to.as_str();
     vec![doc! { "$set": {
-        settings.to.as_str(): { "$max": [next, "$$NOW"] },
+        to: { "$min": [format!("${to}"), { "$max": [next, "$$NOW"] }] },
         settings.valid.as_str(): false,
     } }]
+}
+
+/// Whether the document that is marked as valid is the current one, by its times.
+pub(crate) fn is_current(settings: &Settings) -> Document {
+    let [from, to] = [&settings.from, &settings.to].map(|field| format!("${field}"));
+    doc! { "$expr": { "$and": [{ "$lte": [from, latest()] }, { "$gt": [to, "$$NOW"] }] } }
+}
+
+/// The latest start that a clock that is ahead can have set.
+fn latest() -> Document {
+    doc! { "$add": ["$$NOW", AHEAD] }
+}
+
+/// Matches the intervals of an id that have begun. The newest of them is the current one, unless it has ended.
+pub(crate) fn begun(settings: &Settings, id: &Bson) -> Document {
+    let [from, valid] = [&settings.from, &settings.valid].map(|field| format!("${field}"));
+    let is_ahead = doc! { "$eq": [valid, true] };
+    let has_begun = vec![
+        doc! { "$gt": [&from, null] },
+        // A bound of the index.
+        doc! { "$lte": [&from, latest()] },
+        doc! { "$or": [{ "$lte": [from, "$$NOW"] }, is_ahead] },
+    ];
+    let mut filter = of_id(settings, id);
+    filter.insert("$expr", doc! { "$and": has_begun });
+    filter
+}
+
+/// The stages that return the current document of an id.
+pub(crate) fn current(settings: &Settings, id: &Bson) -> [Document; 4] {
+    let to = format!("${}", settings.to);
+    let has_no_time = doc! { "$ne": [{ "$type": &to }, "date"] };
+    [
+        doc! { "$match": begun(settings, id) },
+        doc! { "$sort": order(settings, true) },
+        doc! { "$limit": 1 },
+        doc! { "$match": { "$expr": { "$or": [{ "$gt": [to, "$$NOW"] }, has_no_time] } } },
+    ]
+}
+
+/// Moves the mark of a valid document to this one.
+pub(crate) fn mark(settings: &Settings, id: &Bson, document_id: &Bson) -> Vec<Document> {
+    vec![
+        unmark(settings, id),
+        doc! { "q": of_document(settings, id, document_id), "u": { "$set": { settings.valid.as_str(): true } } },
+    ]
+}
+
+/// Removes the mark from the document of an id that has it.
+pub(crate) fn unmark(settings: &Settings, id: &Bson) -> Document {
+    let unset = doc! { "$set": { settings.valid.as_str(): false } };
+    doc! { "q": valid(settings, id), "u": unset, "hint": &settings.valid_index }
+}
+
+/// Matches one document of an id.
+pub(crate) fn of_document(settings: &Settings, id: &Bson, document_id: &Bson) -> Document {
+    let mut filter = of_id(settings, id);
+    filter.insert("_id", doc! { "$eq": document_id });
+    filter
+}
+
+/// The statements that insert a document that is marked as valid, in place of another one.
+pub(crate) fn insert_current(settings: &Settings, new: &NewDocument, from: DateTime, to: DateTime) -> Vec<Document> {
+    let (absent, inserted) = (absent(settings, &new.id), insert(settings, new, from, to));
+    let upsert = doc! { "q": absent, "u": inserted, "upsert": true, "hint": &settings.valid_index };
+    vec![unmark(settings, &new.id), upsert]
+}
+
+/// The statements that insert a document with an interval that the caller has chosen.
+///
+/// It is marked at first, whatever its interval is: the entry of the id in the unique index is what concurrent inserts into one gap
+/// conflict on. `kept` is the `_id` of the current document, which has the mark again afterwards.
+pub(crate) fn insert_between(
+    settings: &Settings,
+    new: &NewDocument,
+    (from, to): (DateTime, DateTime),
+    kept: Option<&Bson>,
+) -> Vec<Document> {
+    let mut statements = insert_current(settings, new, from, to);
+    match kept {
+        Some(kept) => statements.extend(mark(settings, &new.id, kept)),
+        None => {
+            let is_current = doc! { "$and": [{ "$lte": [from, "$$NOW"] }, { "$gt": [to, "$$NOW"] }] };
+            let update = vec![doc! { "$set": { settings.valid.as_str(): is_current } }];
+            statements.push(doc! { "q": valid(settings, &new.id), "u": update, "hint": &settings.valid_index });
+        }
+    }
+    statements
 }
 
 /// Matches the intervals that begin up to a time.
@@ -138,17 +224,19 @@ fn hint(index: &str) -> Hint {
     Hint::Name(index.to_owned())
 }
 
+/// Only the interval of the document that is marked as valid.
 pub(crate) fn find_valid(settings: &Settings) -> FindOneOptions {
-    FindOneOptions::builder().hint(hint(&settings.valid_index)).build()
+    FindOneOptions::builder()
+        .hint(hint(&settings.valid_index))
+        .projection(head(settings))
+        .build()
 }
 
-/// Only the interval, with the time of the server.
-pub(crate) fn find_valid_now(settings: &Settings) -> FindOneOptions {
-    let mut options = find_valid(settings);
+/// The fields of an interval, with the time of the server.
+pub(crate) fn head_now(settings: &Settings) -> Document {
     let mut fields = head(settings);
     fields.insert(NOW, "$$NOW");
-    options.projection = Some(fields);
-    options
+    fields
 }
 
 /// The newest interval.
@@ -157,6 +245,26 @@ pub(crate) fn find_newest(settings: &Settings, projection: Option<Document>) -> 
         .sort(order(settings, true))
         .hint(hint(&settings.start_index))
         .projection(projection)
+        .build()
+}
+
+/// The first interval.
+pub(crate) fn find_oldest(settings: &Settings) -> FindOneOptions {
+    let mut options = find_newest(settings, Some(head(settings)));
+    options.sort = Some(order(settings, false));
+    options
+}
+
+/// An aggregation over the intervals of an id.
+pub(crate) fn by_start(settings: &Settings) -> AggregateOptions {
+    AggregateOptions::builder().hint(hint(&settings.start_index)).build()
+}
+
+/// The end of an earlier interval, which returns it as it was.
+pub(crate) fn shorten(settings: &Settings) -> FindOneAndUpdateOptions {
+    FindOneAndUpdateOptions::builder()
+        .hint(hint(&settings.start_index))
+        .return_document(ReturnDocument::Before)
         .build()
 }
 
@@ -176,8 +284,7 @@ mod tests {
     use mongodb::bson::{Bson, DateTime, doc};
     use mongodb::options::UpdateModifications;
 
-    use super::{Change, insert, valid_before};
-    use crate::form::END;
+    use super::{Change, insert_between, unmark, valid_before};
     use crate::settings::Settings;
 
     fn time(millis: i64) -> DateTime {
@@ -199,7 +306,7 @@ mod tests {
         let merged = vec![
             doc! { "_id": "$_id" },
             doc! { "$literal": { "price": "$$NOW" } },
-            doc! { "item": "$item", "validFrom": time(7), "validTo": END, "isValid": true },
+            doc! { "item": "$item", "validFrom": time(7), "validTo": "$validTo", "isValid": "$isValid" },
         ];
         assert_eq!(stages, [doc! { "$replaceWith": { "$mergeObjects": merged } }]);
     }
@@ -215,18 +322,23 @@ mod tests {
     }
 
     #[test]
-    fn an_insert_starts_at_the_end_of_the_last_interval_or_later() {
+    fn an_insert_takes_the_key_of_its_id_before_it_gives_the_mark_back() {
         let new = NewDocument {
             id: 1.into(),
             document: doc! { "item": 1 },
         };
-        let own = |last| {
-            let stages = insert(&Settings::example(), &new, last);
-            let merge = stages[0].get_document("$replaceWith").unwrap();
-            merge.get_array("$mergeObjects").unwrap()[1].clone()
-        };
-        let expected = |from: Bson| Bson::from(doc! { "validTo": END, "isValid": true, "validFrom": from });
-        assert_eq!(own(None), expected("$$NOW".into()));
-        assert_eq!(own(Some(time(5))), expected(doc! { "$max": [time(5), "$$NOW"] }.into()));
+        let settings = Settings::example();
+        for (kept, expected) in [(None, 3), (Some(Bson::from(7)), 4)] {
+            let statements = insert_between(&settings, &new, (time(5), time(9)), kept.as_ref());
+            assert_eq!(statements.len(), expected);
+            assert_eq!(statements[0], unmark(&settings, &new.id));
+            let own = doc! { "validTo": time(9), "isValid": true, "validFrom": time(5) };
+            let merged = vec![doc! { "$literal": { "item": 1 } }, own];
+            let inserted = vec![doc! { "$replaceWith": { "$mergeObjects": merged } }];
+            assert_eq!(
+                statements[1].get_array("u").unwrap(),
+                &[Bson::from(inserted[0].clone())]
+            );
+        }
     }
 }

@@ -2,10 +2,9 @@
 
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::pages::IdPage;
-use mongo_patterns_core::stored::value;
+use mongo_patterns_core::stored::{id_of, value};
 use mongo_patterns_core::{Error, ErrorKind, Result};
-use mongodb::bson::{Bson, DateTime, RawDocument, RawDocumentBuf};
-use mongodb::options::FindOneOptions;
+use mongodb::bson::{Bson, DateTime, Document, RawDocument, RawDocumentBuf};
 use serde::de::DeserializeOwned;
 
 use crate::form::{Times, interval};
@@ -14,62 +13,116 @@ use crate::repository::Shared;
 use crate::results::{Interval, IntervalPage};
 use crate::token::IntervalToken;
 
-/// Reads the valid document.
-pub(crate) async fn find_valid(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Option<RawDocumentBuf>> {
-    find_one_valid(shared, id, query::find_valid(&shared.settings), conn).await
-}
-
-async fn find_one_valid(
-    shared: &Shared,
-    id: &Bson,
-    options: FindOneOptions,
-    conn: &mut Conn<'_>,
-) -> Result<Option<RawDocumentBuf>> {
+/// Reads the current document.
+pub(crate) async fn find_current(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Option<RawDocumentBuf>> {
     let settings = &shared.settings;
-    Ok(conn
-        .find_one(&shared.collection, query::valid(settings, id), options)
-        .await?)
+    let (stages, options) = (query::current(settings, id), query::by_start(settings));
+    let found = conn.aggregate_all(&shared.collection, stages, options).await?;
+    Ok(found.into_iter().next())
 }
 
-/// Reads the interval of the valid document, and the time of the server.
+/// The interval of a stored document, and the time of the server when it was read.
+pub(crate) struct Known {
+    pub(crate) document_id: Bson,
+    pub(crate) times: Times,
+    pub(crate) now: DateTime,
+}
+
+/// Reads the newest interval that a filter matches.
+///
+/// # Errors
+/// [`NotMigrated`](ErrorKind::NotMigrated).
+async fn find_newest(shared: &Shared, filter: Document, conn: &mut Conn<'_>) -> Result<Option<Known>> {
+    let settings = &shared.settings;
+    let options = query::find_newest(settings, Some(query::head_now(settings)));
+    let Some(newest) = conn.find_one(&shared.collection, filter, options).await? else {
+        return Ok(None);
+    };
+    if value(&newest, &settings.valid).is_none() {
+        return Err(Error::new(
+            ErrorKind::NotMigrated,
+            "the document has no interval, because another program inserted it, nothing was changed: call migrate_existing()",
+        ));
+    }
+    let Some(Bson::DateTime(now)) = value(&newest, NOW) else {
+        return Err(Error::new(
+            ErrorKind::Driver,
+            "the server returned no time of its clock",
+        ));
+    };
+    let (document_id, times) = (id_of(&newest), Times::stored_in(settings, &newest)?);
+    Ok(Some(Known {
+        document_id,
+        times,
+        now,
+    }))
+}
+
+/// Reads the interval of the current document.
 ///
 /// # Errors
 /// [`NotFound`](ErrorKind::NotFound), and [`NotMigrated`](ErrorKind::NotMigrated).
-pub(crate) async fn find_valid_now(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<(Times, DateTime)> {
-    let settings = &shared.settings;
-    let Some(document) = find_one_valid(shared, id, query::find_valid_now(settings), conn).await? else {
-        find_last(shared, id, conn).await?;
-        return Err(not_found());
-    };
-    match value(&document, NOW) {
-        Some(Bson::DateTime(now)) => Ok((Times::stored_in(settings, &document)?, now)),
-        _ => Err(Error::new(
-            ErrorKind::Driver,
-            "the server returned no time of its clock",
-        )),
+pub(crate) async fn find_current_interval(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Known> {
+    let found = find_newest(shared, query::begun(&shared.settings, id), conn).await?;
+    match found.filter(|known| known.times.is_current(known.now)) {
+        Some(known) => Ok(known),
+        None => Err(absent(shared, id, conn).await),
     }
+}
+
+/// Reads the interval that contains a time.
+///
+/// # Errors
+/// As [`find_current_interval`].
+pub(crate) async fn find_interval_at(shared: &Shared, id: &Bson, time: DateTime, conn: &mut Conn<'_>) -> Result<Known> {
+    let found = find_newest(shared, query::until(&shared.settings, id, time), conn).await?;
+    match found.filter(|known| known.times.contains(time)) {
+        Some(known) => Ok(known),
+        None => Err(absent(shared, id, conn).await),
+    }
+}
+
+/// Returns the error of a call on an id without the interval that it needs.
+async fn absent(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Error {
+    let not_found = "no document of the id is valid at this time, nothing was changed: insert it first";
+    let last = find_last(shared, id, conn).await;
+    last.err().unwrap_or_else(|| Error::new(ErrorKind::NotFound, not_found))
 }
 
 /// Reads the newest interval.
 ///
 /// # Errors
 /// [`NotMigrated`](ErrorKind::NotMigrated).
-pub(crate) async fn find_last(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Option<Times>> {
+pub(crate) async fn find_last(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Option<Known>> {
+    find_newest(shared, query::of_id(&shared.settings, id), conn).await
+}
+
+/// Reads the intervals before and after a time: the newest one that begins up to it, and the first one that begins later.
+pub(crate) async fn find_adjacent(
+    shared: &Shared,
+    id: &Bson,
+    time: DateTime,
+    conn: &mut Conn<'_>,
+) -> Result<(Option<Times>, Option<Times>)> {
     let settings = &shared.settings;
-    let options = query::find_newest(settings, Some(query::head(settings)));
-    let Some(newest) = conn
-        .find_one(&shared.collection, query::of_id(settings, id), options)
-        .await?
-    else {
+    let before = find_newest(shared, query::until(settings, id, time), conn).await?;
+    let (later, options) = (
+        query::beyond(settings, id, Some(time), false),
+        query::find_oldest(settings),
+    );
+    let after = conn.find_one(&shared.collection, later, options).await?;
+    let after = after.map(|after| Times::stored_in(settings, &after)).transpose()?;
+    Ok((before.map(|before| before.times), after))
+}
+
+/// Reads the interval of the document that is marked as valid.
+pub(crate) async fn find_marked(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Option<(Bson, Times)>> {
+    let settings = &shared.settings;
+    let (filter, options) = (query::valid(settings, id), query::find_valid(settings));
+    let Some(marked) = conn.find_one(&shared.collection, filter, options).await? else {
         return Ok(None);
     };
-    match value(&newest, &settings.valid) {
-        None => Err(Error::new(
-            ErrorKind::NotMigrated,
-            "the document has no interval, because another program inserted it, nothing was changed: call migrate_existing()",
-        )),
-        Some(_) => Times::stored_in(settings, &newest).map(Some),
-    }
+    Ok(Some((id_of(&marked), Times::stored_in(settings, &marked)?)))
 }
 
 /// Reads the document that was valid at a time.
@@ -104,12 +157,4 @@ pub(crate) async fn page<D: DeserializeOwned>(
         .read(&shared.collection, filter, index, decode, token, conn)
         .await?;
     Ok(IntervalPage { intervals, next })
-}
-
-/// Returns the error of a call on an id without a valid document.
-pub(crate) fn not_found() -> Error {
-    Error::new(
-        ErrorKind::NotFound,
-        "no document of the id is valid, nothing was changed: insert it first",
-    )
 }

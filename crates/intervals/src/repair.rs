@@ -15,15 +15,17 @@ use mongo_patterns_core::action::ActionStream;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::lost_race;
 use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::stored::value;
 use mongo_patterns_core::verify::{Results, begin, scan};
 use mongo_patterns_core::{Result, send, transaction};
-use mongodb::bson::{Bson, doc};
+use mongodb::bson::{Bson, DateTime, RawDocument, doc};
 use mongodb::options::FindOptions;
 
 use self::correct::{StoredInterval, corrections, problems};
-use self::finding::{Finding, Problem, Repaired, Unrepaired};
-use crate::query;
+use self::finding::{Finding, Repaired};
+use crate::query::{self, NOW};
 use crate::repository::Shared;
+use crate::results::Corrections;
 
 /// How many documents a scan reads at once.
 const BATCH: u32 = 1000;
@@ -47,10 +49,11 @@ async fn repair(shared: &Shared, id: Bson, is_check: bool) -> Result<Option<Repa
 
 async fn repair_in(shared: &Shared, id: &Bson, is_check: bool, conn: &mut Conn<'_>) -> Result<Option<Repaired>> {
     let (collection, settings) = (&shared.collection, &shared.settings);
-    let options = FindOptions::builder().projection(query::head(settings)).build();
+    let options = FindOptions::builder().projection(query::head_now(settings)).build();
     let rows = conn.find_all(collection, query::of_id(settings, id), options).await?;
     let stored: Vec<StoredInterval> = rows.iter().map(|row| StoredInterval::read(settings, row)).collect();
-    let findings: Vec<Finding> = problems(&stored)
+    let now = rows.first().map_or(DateTime::MIN, |row| time_of(row));
+    let findings: Vec<Finding> = problems(&stored, now)
         .into_iter()
         .map(|(interval, problem)| {
             let mut finding = Finding::new(collection.namespace(), interval.document_id.clone(), problem);
@@ -61,12 +64,22 @@ async fn repair_in(shared: &Shared, id: &Bson, is_check: bool, conn: &mut Conn<'
     if findings.is_empty() {
         return Ok(None);
     }
-    let is_invalid = findings.iter().any(|finding| finding.problem == Problem::Invalid);
-    if !is_invalid && !is_check {
-        let corrected = conn.update_in_order(collection, corrections(settings, &stored)).await;
-        corrected.map_err(lost_race)?;
+    match corrections(settings, &stored, now, &mut Corrections::default()) {
+        Err((_, unrepaired)) => Ok(Some(Repaired::new(findings, Some(unrepaired)))),
+        Ok(statements) => {
+            if !is_check {
+                let corrected = conn.update_in_order(collection, statements).await;
+                corrected.map_err(lost_race)?;
+            }
+            Ok(Some(Repaired::new(findings, None)))
+        }
     }
-    Ok(Some(Repaired::new(findings, is_invalid.then_some(Unrepaired::Invalid))))
+}
+
+/// Returns the time of the server at which a row was read.
+pub(crate) fn time_of(row: &RawDocument) -> DateTime {
+    let time = value(row, NOW).and_then(|now| now.as_datetime().copied());
+    time.unwrap_or_else(DateTime::now)
 }
 
 /// The intervals of each id, of rows in the order of their ids.
@@ -97,23 +110,25 @@ async fn find_suspects(shared: &Shared, mut reporter: Reporter<'_>, mut results:
     begin(&mut reporter, [collection]).await?;
     let options = FindOptions::builder()
         .sort(query::order(settings, false))
-        .projection(query::head(settings))
+        .projection(query::head_now(settings))
         .batch_size(BATCH)
         .allow_disk_use(true);
     let mut rows = send::find_rows(collection, doc! {}, send::latest(options.build())).await?;
     let mut groups = Groups::default();
+    let mut now = DateTime::MIN;
     while let Some(batch) = send::next_rows(&mut rows, BATCH as usize).await? {
         reporter.advance(batch.len() as u64);
+        now = batch.first().map_or(now, |row| time_of(row));
         let stored = batch.iter().map(|row| StoredInterval::read(settings, row));
         let complete: Vec<_> = stored.filter_map(|next| groups.add(next)).collect();
-        results.add_all(suspects(complete)).await;
+        results.add_all(suspects(complete, now)).await;
     }
-    results.add_all(suspects(groups.end())).await;
+    results.add_all(suspects(groups.end(), now)).await;
     Ok(())
 }
 
 /// Returns the ids of those groups that seem to have a problem.
-fn suspects(groups: impl IntoIterator<Item = Vec<StoredInterval>>) -> impl Iterator<Item = Bson> {
-    let mut suspects = groups.into_iter().filter(|group| !problems(group).is_empty());
+fn suspects(groups: impl IntoIterator<Item = Vec<StoredInterval>>, now: DateTime) -> impl Iterator<Item = Bson> {
+    let mut suspects = groups.into_iter().filter(move |group| !problems(group, now).is_empty());
     std::iter::from_fn(move || suspects.next()?.into_iter().next().map(|interval| interval.id))
 }

@@ -1,5 +1,6 @@
 //! The results of the calls.
 
+use mongo_patterns_core::InvalidDocuments;
 use mongodb::bson::DateTime;
 use serde::Serialize;
 
@@ -11,7 +12,8 @@ use crate::token::IntervalToken;
 pub struct Interval<D> {
     /// The time from which it is valid, as [`expecting`](crate::action::Update::expecting) takes it.
     pub valid_from: DateTime,
-    /// The time to which it was valid, which is not a part of the interval. `None` if it is valid now.
+    /// The time to which it is valid, which is not a part of the interval. `None` if it has no end. That of the current interval
+    /// is in the future, when a later one is scheduled.
     pub valid_to: Option<DateTime>,
     /// The document.
     pub document: D,
@@ -49,8 +51,24 @@ pub struct IntervalPage<D> {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Migrated {
-    /// The number of documents whose interval was set or corrected.
+    /// The number of documents that were corrected.
     pub corrected: u64,
+    /// What was wrong in them.
+    pub corrections: Corrections,
+    /// The documents that were [skipped](crate::action::MigrateExisting::skip_invalid), by their reason.
+    pub skipped: InvalidDocuments,
     /// The names of the created indexes.
     pub created_indexes: Vec<String>,
+}
+
+/// How many documents a migration corrects, by the kind of the correction. A document can have several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Corrections {
+    /// Documents without a start, which get one.
+    pub starts: u64,
+    /// Documents without an end, or with none before the next interval, which get one.
+    pub ends: u64,
+    /// Documents whose mark of a valid document is missing, or is not that of their interval.
+    pub marks: u64,
 }

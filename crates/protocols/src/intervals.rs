@@ -65,7 +65,7 @@ impl Protocol for Intervals {
 fn invariants() -> Vec<Property<World<Intervals>>> {
     vec![
         Property::always("at most one document is valid", |_, state: &Moment| {
-            let valid = state.documents.intervals.iter().filter(|one| one.is_valid());
+            let valid = state.documents.intervals.iter().filter(|one| one.is_marked);
             valid.count() <= 1
         }),
         Property::always("intervals do not overlap", |_, state: &Moment| {
@@ -77,6 +77,27 @@ fn invariants() -> Vec<Property<World<Intervals>>> {
             intervals
                 .windows(2)
                 .all(|two| two[0].was_ended || two[0].to == two[1].from)
+        }),
+        Property::always("no mark is ahead of its interval", |_, state: &Moment| {
+            let (documents, now) = (&state.documents, state.documents.now);
+            documents
+                .marked()
+                .is_none_or(|marked| marked.from <= now || marked.is_current(now))
+        }),
+        Property::always(
+            "the mark is of the current document, or another one has begun since",
+            |_, state: &Moment| {
+                let (documents, now) = (&state.documents, state.documents.now);
+                let marked = documents.marked();
+                documents
+                    .current()
+                    .is_none_or(|current| current.is_marked || marked.is_none_or(|marked| marked.to <= now))
+            },
+        ),
+        Property::always("a scheduled interval stays", |_, state: &Moment| {
+            let intervals = &state.documents.intervals;
+            let stays = |from: u8| intervals.iter().any(|one| one.from == from && one.author == u8::MAX);
+            state.documents.scheduled.is_none_or(stays)
         }),
         Property::always("an acknowledged change has its interval", |_, state: &Moment| {
             let intervals = &state.documents.intervals;
@@ -91,7 +112,7 @@ fn invariants() -> Vec<Property<World<Intervals>>> {
             let intervals = &state.documents.intervals;
             state.clients.iter().all(|call| {
                 let own = intervals.iter().filter(|one| one.author == call.author);
-                matches!(call.change, Change::Insert) || own.count() <= 1
+                matches!(call.change, Change::Insert | Change::InsertFrom(_)) || own.count() <= 1
             })
         }),
         Property::always("a change follows the expected start", |_, state: &Moment| {
@@ -121,6 +142,10 @@ fn situations() -> Vec<Property<World<Intervals>>> {
         Property::sometimes("an expected start has changed", |_, state: &Moment| {
             state.clients.iter().any(|call| call.ended() == Some(Ended::Mismatch))
         }),
+        Property::sometimes(
+            "a mark moves to a scheduled interval that has begun",
+            |_, state: &Moment| state.clients.iter().any(|call| call.has_marked),
+        ),
         Property::sometimes("an interval begins after a gap", |_, state: &Moment| {
             let intervals = &state.documents.intervals;
             intervals.windows(2).any(|two| two[0].to < two[1].from)

@@ -20,7 +20,7 @@ impl Model for Intervals {
 
     async fn new(db: &TestDatabase) -> Self {
         let repository = prices(db).await;
-        let prices = (0..40).map(|n| {
+        let prices = (0..52).map(|n| {
             let (item, price) = (n / 4, n % 4);
             let [from, to] = [1, 2].map(|n| at(i64::from(price + n) * 1_000_000));
             let to = if price == 3 { END } else { to };
@@ -45,11 +45,13 @@ impl Model for Intervals {
         last.extend(unset(doc! { "validTo": "", "isValid": "" }));
         // The price that is changed, and those with a problem.
         let damages = [
-            (1, set(doc! { "validTo": DateTime::MAX }), vec![(1, EndMissing), (2, Overlap)], Restored),
-            (1, set(doc! { "validTo": at(1) }), vec![(1, Reversed)], Restored),
-            (0, set(doc! { "validTo": END }), vec![(0, EndMissing), (1, Overlap)], Restored),
-            (3, set(doc! { "validTo": late }), vec![(3, ValidEnds)], Restored),
-            (3, set(doc! { "validFrom": at(7) }), vec![(0, Overlap)], Restored),
+            (1, set(doc! { "validTo": DateTime::MAX }), vec![(2, Overlap)], Restored),
+            (1, set(doc! { "validTo": at(3_500_000) }), vec![(2, Overlap)], Left(Unrepaired::Overlap)),
+            (1, set(doc! { "validTo": at(1) }), vec![(1, Reversed)], Left(Unrepaired::Reversed)),
+            (0, set(doc! { "validTo": END }), vec![(1, Overlap)], Restored),
+            (3, set(doc! { "isValid": false }), vec![(3, OutdatedMark)], Restored),
+            (3, set(doc! { "validTo": at(5_000_000) }), vec![(3, ValidEnded)], Left(Unrepaired::Mark)),
+            (3, set(doc! { "validFrom": at(7) }), vec![(0, Overlap)], Left(Unrepaired::Mark)),
             // One that has lost its interval comes first.
             (1, no_interval, vec![(1, Missing)], prices([1, 0, 2, 3])),
             (2, unset(doc! { "isValid": "" }), vec![(2, Missing)], Restored),

@@ -12,7 +12,7 @@ use super::operation::{
 };
 use super::sessions::IN;
 use support::common::all;
-use support::intervals::{Prices, at, builder, by_the_recipe, price, to};
+use support::intervals::{END, Prices, at, builder, by_the_recipe, price, to};
 
 pub(super) struct Shop {
     stored: Collection<Document>,
@@ -30,7 +30,7 @@ fn facts(documents: &[Document]) -> Vec<String> {
     for item in ["pants", "shirt", "hat", "socks"] {
         let mut of_item = documents.iter().filter(|one| one.get_str("item").unwrap() == item);
         let is_known = of_item.clone().next().is_some();
-        if is_known && !of_item.any(|one| one.get_bool("isValid").unwrap()) {
+        if is_known && !of_item.any(|one| *one.get_datetime("validTo").unwrap() == END) {
             facts.push(format!("{item} has ended"));
         }
     }
@@ -119,6 +119,25 @@ impl Operations for Shop {
     }
 }
 
+/// 2100-01-01.
+const LATER: DateTime = DateTime::from_millis(4_102_444_800_000);
+
+impl Shop {
+    /// Stores what a price of the shirt that was scheduled leaves when it begins: the mark is on the earlier one.
+    async fn begin_scheduled(&self) {
+        self.prices.update("shirt", to(2)).from(LATER).await.unwrap();
+        let times = [("validFrom", doc! { "price": 2 }), ("validTo", doc! { "price": 1 })];
+        for (field, of) in times {
+            let mut filter = doc! { "item": "shirt" };
+            filter.extend(of);
+            self.stored
+                .update_one(filter, doc! { "$set": { field: at(2000) } })
+                .await
+                .unwrap();
+        }
+    }
+}
+
 /// The errors by which a retry reports that the first call took effect.
 const CHANGED: &[ErrorKind] = &[ErrorKind::RevisionMismatch];
 
@@ -139,13 +158,26 @@ fn writes() -> Vec<Call<Shop>> {
         PrefixOnce, "IntervalRepository::update", "", |m| m.prices.update("pants", to(4)).await.map(drop);
         Atomic, "IntervalRepository::update", "at a start", |m|
             m.prices.update("shirt", to(4)).expecting(at(1000)).await.map(drop) => retry_errors(CHANGED);
-        Atomic, "IntervalRepository::update", "by a clock that is behind", |m| {
-            let ahead = DateTime::from_millis(20_000_000_000_000);
-            m.prices.update("shirt", to(4)).expecting(ahead).await.map(drop)
-        } => prepare(|m| {
-            let ahead = doc! { "$set": { "validFrom": at(20_000_000_000_000) } };
-            m.stored.update_one(doc! { "item": "shirt" }, ahead).await.unwrap()
-        }), retry_errors(CHANGED);
+        PrefixOnce, "IntervalRepository::update", "by a clock that is behind", |m|
+            m.prices.update("shirt", to(4)).await.map(drop)
+            => prepare(|m| {
+                let ahead = at(DateTime::now().timestamp_millis() + 50_000);
+                m.stored.update_one(doc! { "item": "shirt" }, doc! { "$set": { "validFrom": ahead } }).await.unwrap()
+            });
+        Atomic, "IntervalRepository::update", "in the past", |m|
+            m.prices.update("shirt", to(4)).from(at(2000)).await.map(drop) => retry_errors(EXISTS);
+        Atomic, "IntervalRepository::update", "in the future", |m|
+            m.prices.update("shirt", to(4)).from(LATER).await.map(drop) => retry_errors(EXISTS);
+        Atomic, "IntervalRepository::update", "after a scheduled start", |m|
+            m.prices.update("shirt", to(4)).expecting(at(2000)).await.map(drop)
+            => prepare(|m| m.begin_scheduled().await), retry_errors(CHANGED);
+        Atomic, "IntervalRepository::insert", "with a start", |m|
+            m.prices.insert(&price("socks", 1)).from(at(5)).await.map(drop) => retry_errors(EXISTS);
+        Atomic, "IntervalRepository::insert", "between", |m|
+            m.prices.insert(&price("hat", 2)).from(at(5)).await.map(drop) => retry_errors(EXISTS);
+        Atomic, "IntervalRepository::end", "after a scheduled start", |m|
+            m.prices.end("shirt").await.and_then(found)
+            => prepare(|m| m.begin_scheduled().await), retry_errors(&[ErrorKind::NotFound]);
         Atomic, "IntervalRepository::replace", "", |m|
             m.prices.replace("shirt", &price("shirt", 4)).expecting(at(1000)).await.map(drop) => retry_errors(CHANGED);
         Atomic, "IntervalRepository::end", "", |m|
@@ -175,7 +207,7 @@ fn whole() -> Vec<Call<Shop>> {
         Steps, "IntervalRepository::repair", "", |m|
             m.prices.repair().stream().try_collect::<Vec<_>>().await.map(drop)
             => prepare(|m| {
-                let late = doc! { "$set": { "validTo": DateTime::now() } };
+                let late = doc! { "$set": { "validTo": END } };
                 m.stored.update_one(doc! { "item": "pants", "price": 1 }, late).await.unwrap()
             });
         Reads, "IntervalRepository::ensure_sharded", "plan", |m|

@@ -4,11 +4,12 @@ use futures::TryStreamExt;
 use futures::stream::iter;
 use mongo_patterns_core::conn::Conn;
 #[allow(unused_imports)] // the links of the documentation use them
-use mongo_patterns_core::error::ErrorKind::{Corrupt, InvalidArgument, SettingsMismatch, Unsupported};
+use mongo_patterns_core::error::ErrorKind::{Corrupt, InvalidArgument, SettingsMismatch, TargetNotEmpty, Unsupported};
 use mongo_patterns_core::migration::MigrationProgress;
 use mongo_patterns_core::verify::{Repair, Verify};
 #[allow(unused_imports)] // the links of the documentation use the trait
 use mongo_patterns_core::{Repository, Result, migration};
+use mongodb::Collection;
 
 use crate::migrate::migrate_existing;
 use crate::repair::finding::{Problem, Unrepaired};
@@ -17,8 +18,8 @@ use crate::repository::{IntervalRepository, Shared};
 use crate::results::Migrated;
 
 impl<D> IntervalRepository<D> {
-    /// Scans the collection for problems: several valid documents of an id, intervals that overlap, that end before they begin or
-    /// whose end is wrong, and documents without an interval. A gap is none.
+    /// Scans the collection for problems: several valid documents of an id, intervals that overlap or that end before they begin, a mark
+    /// of a valid document that is not that of its interval now, and documents without an interval. A gap is none.
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
@@ -54,8 +55,9 @@ impl<D> IntervalRepository<D> {
         })
     }
 
-    /// Repairs the findings of [`verify`](Self::verify), all of an id together: an interval ends where the next one begins, and the
-    /// valid document that began last stays valid. See [`migrate_existing`](Self::migrate_existing), which corrects in the same way.
+    /// Repairs the findings of [`verify`](Self::verify), all of an id together: an interval without an end ends where the next one
+    /// begins, and the current document is marked as valid. See [`migrate_existing`](Self::migrate_existing), which corrects in the
+    /// same way. Contradictions stay, with their [reason](Unrepaired).
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
@@ -81,17 +83,21 @@ impl<D> IntervalRepository<D> {
         Repair::new(shared.ensure(), |reporter, dry_run| repairs(shared, reporter, dry_run))
     }
 
-    /// Migrates existing documents: those that the manual's recipe has written, and documents without an interval, which are
-    /// valid since 1900-01-01. Then it creates the indexes. It deletes nothing.
+    /// Migrates existing documents: those that the manual's recipe has written, those of SQL tables and other tools, and documents
+    /// without an interval, which are valid since 1900-01-01. Then it creates the indexes. It deletes nothing.
     ///
-    /// Of each id, the valid document that began last stays valid, and every other interval ends where the next one begins, or
-    /// earlier if it did. Of several that begin at one time, each begins 1 ms after the one before. If none is valid, a last interval
-    /// without an end is.
+    /// It changes no start that is stored, and no end before 9999-01-01. An end in the past is an end: no document of the id is valid,
+    /// unless another interval contains the present. It corrects, and [counts](Migrated::corrections) by their kind:
+    ///
+    /// - starts: a document without one is the first of its id. If all others have ended, it begins at the last end.
+    /// - ends: an interval without one, or with one from 9999-01-01, ends where the next one begins. So does the document from 1900-01-01 whose
+    ///   end the recipe has moved to a later start.
+    /// - marks: the document whose interval contains the present is marked as valid, and no other one.
     ///
     /// ```no_run
     /// # async fn f(prices: mongo_patterns::intervals::IntervalRepository<i32>) -> mongo_patterns::Result<()> {
     /// let planned = prices.migrate_existing().plan().await?;
-    /// println!("{} documents have no interval, or a wrong one", planned.migrated.corrected);
+    /// println!("{:?}", planned.migrated.corrections);
     /// let migrated = prices.migrate_existing().await?;
     /// # Ok(())
     /// # }
@@ -101,8 +107,21 @@ impl<D> IntervalRepository<D> {
     /// as it is, for another call. It can be interrupted and called again, with the same result. A chunk has at most 10,000
     /// documents.
     ///
+    /// # Invalid documents
+    /// What contradicts itself is refused, or [skipped](MigrateExisting::skip_invalid), with all documents of its id and the first of
+    /// these reasons:
+    ///
+    /// | reason | meaning |
+    /// |---|---|
+    /// | `invalid` | a document has no valid id, or a field of the interval has another type |
+    /// | `same_start` | two documents begin at one time, or have no start |
+    /// | `overlap` | an interval ends after the next one begins |
+    /// | `reversed` | an interval ends before it begins |
+    /// | `end_missing` | the last document is not valid, but has no end |
+    /// | `mark` | the document that is marked as valid has ended, or another one without a mark has begun since |
+    ///
     /// # Cost
-    /// About eight round trips, and one for each chunk. The server reads the documents twice, and sorts their ids and intervals. The
+    /// About eight round trips, and one for each chunk and each skipped document. The server reads the documents twice, and sorts their ids and intervals. The
     /// intervals of one id are in memory.
     ///
     /// # Cancel safety
@@ -110,8 +129,8 @@ impl<D> IntervalRepository<D> {
     ///
     /// # Errors
     /// With nothing changed: [`Unsupported`] on a standalone, [`SettingsMismatch`] when the
-    /// [catalog](mongo_patterns_core::catalog) has other settings, [`InvalidArgument`] for a number that is 0, and [`Corrupt`] when a
-    /// document has no valid id, or a field of the interval has another type. Those of [`ensure_indexes`](Self::ensure_indexes)
+    /// [catalog](mongo_patterns_core::catalog) has other settings, [`InvalidArgument`] for a number that is 0 and when all documents
+    /// are invalid, [`TargetNotEmpty`] when the list of the skipped documents has others, and [`Corrupt`] for an invalid document. Those of [`ensure_indexes`](Self::ensure_indexes)
     /// after the corrections.
     pub fn migrate_existing(&self) -> MigrateExisting<'_> {
         MigrateExisting::with_defaults(self.shared())
@@ -129,6 +148,16 @@ migration! {
 
 impl MigrateExisting<'_> {
     async fn migrate(self, conn: &mut Conn<'_>, progress: MigrationProgress<'_>) -> Result<Migrated> {
-        migrate_existing(self.shared, conn, progress).await
+        migrate_existing(self.shared, &self.options, conn, progress).await
+    }
+
+    /// Skips the ids whose documents are [invalid](IntervalRepository::migrate_existing#invalid-documents). By default they are
+    /// refused.
+    ///
+    /// Each document of such an id is listed in this collection: its `_id`, the `reason`, and the name of the collection as `source` and
+    /// `target`. Another run replaces the list. The collection must be of the same database, and empty or the list of this migration.
+    pub fn skip_invalid<Any: Send + Sync>(mut self, list: &Collection<Any>) -> Self {
+        self.options.skipped = Some(list.clone_with_type());
+        self
     }
 }

@@ -12,13 +12,13 @@ use mongodb::bson::{Bson, DateTime};
 use serde::de::DeserializeOwned;
 
 use crate::form::interval;
-use crate::read::{find_as_of, find_valid, page};
+use crate::read::{find_as_of, find_current, page};
 use crate::repository::{IntervalRepository, Shared};
 use crate::results::{Interval, IntervalPage};
 use crate::token::IntervalToken;
 
 impl<D: DeserializeOwned> IntervalRepository<D> {
-    /// Reads the valid document, with its interval. `None` if there is none.
+    /// Reads the current document, with its interval, by the clock of the server. `None` if there is none.
     ///
     /// ```no_run
     /// # use mongo_patterns::intervals::IntervalRepository;
@@ -30,6 +30,9 @@ impl<D: DeserializeOwned> IntervalRepository<D> {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// It decides by the times, as [`as_of`](Self::as_of) does. A start that was set by a clock up to a minute ahead of the server's counts
+    /// as begun, so a call finds what an earlier one has written.
     ///
     /// # Cost
     /// One round trip, which examines one document.
@@ -43,7 +46,7 @@ impl<D: DeserializeOwned> IntervalRepository<D> {
     pub fn get(&self, id: impl IntoId) -> Read<'_, Option<Interval<D>>> {
         let (shared, id) = (self.shared(), DocumentId::new(id));
         Read::new(shared.operation("get"), async move |mut conn| {
-            let document = find_valid(shared, id?.value(), &mut conn).await?;
+            let document = find_current(shared, id?.value(), &mut conn).await?;
             document
                 .map(|document| interval(&shared.settings, &document))
                 .transpose()
@@ -63,8 +66,9 @@ impl<D: DeserializeOwned> IntervalRepository<D> {
     /// # }
     /// ```
     ///
-    /// The answer for a time that is more than a second ago changes only by a write whose transaction began before. That for now can
-    /// be older than what [`get`](Self::get) returns.
+    /// The answer for a time that is more than a second ago changes only by a write whose transaction began before, and by one whose
+    /// start was [chosen](crate::action::Update::from). That for now can be older than what [`get`](Self::get) returns, by the difference of
+    /// the clocks.
     ///
     /// # Cost
     /// One round trip, which examines one document, however many intervals there are.

@@ -1,6 +1,5 @@
 //! The calls that write.
 
-use mongo_patterns_core::action::Write;
 #[allow(unused_imports)] // the links of the documentation use them
 use mongo_patterns_core::error::ErrorKind::{
     AlreadyExists, Contention, Corrupt, DuplicateKey, Encode, IndexMissing, InvalidArgument, NotFound, NotMigrated,
@@ -17,14 +16,17 @@ use crate::query::Change;
 use crate::repository::{IntervalRepository, Shared};
 use crate::results::{Begun, Ended};
 use crate::settings::Settings;
-use crate::write::{self, Request};
+use crate::write::change::{Request, change};
+use crate::write::end::end;
+use crate::write::insert::insert;
 
 const OWN: &str = "the update changes the interval, or the mark of a valid document, which the repository writes itself, nothing was sent: omit it";
 const ID: &str = "the update changes the id of the document, nothing was sent: insert a document with the other id";
 const OWN_ID: &str = "the update changes the `_id` of the document, which is immutable, nothing was sent: omit it";
 
 impl<D: Serialize> IntervalRepository<D> {
-    /// Inserts a document of an id that has no valid one. It is valid from now: after an [`end`](Self::end), not from before that.
+    /// Inserts a document of an id that has no valid one, from now, or from a [start](Insert::from) in the past or the future.
+    /// It is valid until the next interval of the id begins, if there is one.
     ///
     /// The repository sets the interval, whatever the document has in these fields.
     ///
@@ -39,8 +41,8 @@ impl<D: Serialize> IntervalRepository<D> {
     /// ```
     ///
     /// # Cost
-    /// Three round trips, each of which examines at most one document: the newest interval, the insert, and the commit. The first
-    /// write of a repository has two more.
+    /// Three round trips, each of which examines at most one document: the newest interval, the insert, and the commit. One more
+    /// with a chosen start, and two more if intervals begin later than the new one. The first write of a repository has two more.
     ///
     /// # Cancel safety
     /// It has no effect, unless its commit had begun, which completes.
@@ -51,22 +53,20 @@ impl<D: Serialize> IntervalRepository<D> {
     /// # Errors
     /// With nothing stored:
     ///
-    /// - [`AlreadyExists`] when a document of the id is valid.
+    /// - [`AlreadyExists`] when a document of the id is valid at its start.
     /// - [`NotMigrated`] when one has no interval.
     /// - [`DuplicateKey`] when its `_id` is used, also by an earlier interval, or of a unique index of the application.
-    /// - [`InvalidArgument`] when the document has no valid id.
+    /// - [`InvalidArgument`] when the document has no valid id, or the start is not before 9999-01-01.
     /// - [`Encode`], and [`TooLarge`] when the document exceeds 16 MiB.
     /// - [`Corrupt`] when the newest interval is not complete: call [`verify`](Self::verify).
     /// - [`IndexMissing`], [`Contention`], and [`Unsupported`] on a standalone.
-    pub fn insert(&self, document: &D) -> Write<'_, Begun> {
+    pub fn insert(&self, document: &D) -> Insert<'_> {
         let shared: &Shared = self.shared();
-        let new = NewDocument::encode(&shared.settings.id, document);
-        Write::new(shared.operation("insert"), async move |session| {
-            write::insert(shared, &new?, session).await
-        })
+        Insert::create(shared, NewDocument::encode(&shared.settings.id, document), None)
     }
 
-    /// Replaces the content of the valid document, from now. What it was stays as an interval that has ended, also if it is the same.
+    /// Replaces the content of the valid document, from now, or from a [start](Replace::from) in the past or the future. What it was
+    /// stays as an interval that has ended, also if it is the same.
     ///
     /// The document keeps its id and its `_id`, and the repository sets the interval, whatever the new document has in these
     /// fields.
@@ -100,13 +100,16 @@ impl<D: Serialize> IntervalRepository<D> {
             let content = new.into_replacement(id.value())?;
             Ok((id.into_bson(), content))
         });
-        Replace::create(shared, replacement, None)
+        Replace::create(shared, replacement, None, None)
     }
 }
 
 impl<D> IntervalRepository<D> {
-    /// Updates the valid document by operators or a pipeline, from now. What it was
-    /// stays as an interval that has ended, also if the update changes nothing.
+    /// Updates the valid document by operators or a pipeline, from now, or from a [start](Update::from) in the past or the future. What
+    /// it was stays as an interval that has ended, also if the update changes nothing.
+    ///
+    /// The new interval ends where the one that it divides did: at the start of the next one, if a change is scheduled. Later intervals
+    /// stay as they are.
     ///
     /// ```no_run
     /// # use mongo_patterns::ErrorKind;
@@ -124,26 +127,29 @@ impl<D> IntervalRepository<D> {
     ///
     /// # Cost
     /// Three round trips, each of which examines at most one document: the update, the copy of what the document was, and the
-    /// commit. Two more if the client's clock is not within a second of the server's, or not after the start of the interval. The
-    /// first write of a repository has two more.
+    /// commit. Two more if the client's clock is not within a second of the server's, or not after the start of the interval, and
+    /// three more in the first change after a scheduled one has begun. With a start: four, five if the start is in an interval that
+    /// is not the current one, or in the future. The first write of a repository has two more.
     ///
     /// # Cancel safety
     /// It has no effect, unless its commit had begun, which completes.
     ///
-    /// With [`expecting`](Update::expecting) it is safe to retry: an update that took effect is not repeated. A
+    /// With [`expecting`](Update::expecting) or [`from`](Update::from) it is safe to retry: an update that took effect is not repeated. A
     /// [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
     /// With nothing changed: [`NotFound`] when no document of the id is valid, [`RevisionMismatch`] when it does not begin at the
-    /// expected time, [`NotMigrated`] when it has no interval, [`InvalidArgument`] for an update that is none, for one of an
-    /// id or of the interval, for one that does not suit the stored document, or for an invalid id, [`TooLarge`] when the document would exceed 16 MiB, [`DuplicateKey`] of a unique index of the
+    /// expected time, [`AlreadyExists`] when another interval begins at the chosen start, [`NotMigrated`] when it has no interval,
+    /// [`InvalidArgument`] for an update that is none, for one of an id or of the interval, for one that does not suit the stored
+    /// document, for an invalid id, or for a start that is not before 9999-01-01, [`TooLarge`] when the document would exceed 16 MiB, [`DuplicateKey`] of a unique index of the
     /// application, [`Corrupt`] when its interval is not complete, [`IndexMissing`], [`Contention`], and [`Unsupported`] on a
     /// standalone.
     pub fn update(&self, id: impl IntoId, update: impl Into<UpdateModifications>) -> Update<'_> {
-        Update::create(self.shared(), DocumentId::new(id), update.into(), None)
+        Update::create(self.shared(), DocumentId::new(id), update.into(), None, None)
     }
 
-    /// Ends the interval of the valid document, now. No document of the id is valid then, until an [`insert`](Self::insert).
+    /// Ends the interval of the valid document, now. No document of the id is valid then, until an [`insert`](Self::insert), or until
+    /// a scheduled interval begins.
     ///
     /// ```no_run
     /// # async fn f(prices: mongo_patterns::intervals::IntervalRepository<()>) -> mongo_patterns::Result<()> {
@@ -155,7 +161,8 @@ impl<D> IntervalRepository<D> {
     /// ```
     ///
     /// # Cost
-    /// One round trip, which examines one document, and two more if none is valid. The first write of a repository has two more.
+    /// One round trip, which examines one document, two more if none is valid, and five more if a scheduled interval has begun
+    /// since the last write. The first write of a repository has two more.
     ///
     /// # Cancel safety
     /// It has an effect or not. Call it again: it finds nothing if it took effect. A [transaction of the
@@ -169,17 +176,36 @@ impl<D> IntervalRepository<D> {
 }
 
 action! {
+    /// Inserts a document; returned by [`IntervalRepository::insert`].
+    pub struct Insert<'a> {
+        shared: &'a Shared,
+        new: Result<NewDocument>,
+        from: Option<DateTime>,
+    }
+    with session;
+
+    /// Inserts the document with this start, in the past or the future, if no document of the id is valid at this time.
+    from(time: DateTime) => from = Some(time);
+
+    "insert" => Begun
+}
+
+action! {
     /// Updates the valid document; returned by [`IntervalRepository::update`].
     pub struct Update<'a> {
         shared: &'a Shared,
         id: Result<DocumentId>,
         update: UpdateModifications,
         expected: Option<DateTime>,
+        from: Option<DateTime>,
     }
     with session;
 
     /// Updates the document only if its interval begins at this time (optimistic locking).
     expecting(valid_from: DateTime) => expected = Some(valid_from);
+
+    /// Changes the interval that contains this time, from this time. In the future, it schedules the change.
+    from(time: DateTime) => from = Some(time);
 
     "update" => Begun
 }
@@ -190,11 +216,15 @@ action! {
         shared: &'a Shared,
         replacement: Result<(Bson, Document)>,
         expected: Option<DateTime>,
+        from: Option<DateTime>,
     }
     with session;
 
     /// Replaces the document only if its interval begins at this time (optimistic locking).
     expecting(valid_from: DateTime) => expected = Some(valid_from);
+
+    /// Changes the interval that contains this time, from this time. In the future, it schedules the change.
+    from(time: DateTime) => from = Some(time);
 
     "replace" => Begun
 }
@@ -220,12 +250,22 @@ fn fixed(settings: &Settings) -> [Fixed<'_>; 5] {
     [from, to, valid, (settings.id.as_str(), ID), ("_id", OWN_ID)]
 }
 
+impl Insert<'_> {
+    async fn execute(self) -> Result<Begun> {
+        insert(self.shared, &self.new?, self.from, self.session).await
+    }
+}
+
 impl Update<'_> {
     async fn execute(self) -> Result<Begun> {
         let id = self.id?.into_bson();
         let update = DocumentUpdate::new(self.update, &fixed(&self.shared.settings))?;
-        let (change, expected) = (Change::Update(update), self.expected);
-        let begun = write::change(self.shared, &id, Request { change, expected }, self.session).await;
+        let request = Request {
+            change: Change::Update(update),
+            expected: self.expected,
+            from: self.from,
+        };
+        let begun = change(self.shared, &id, request, self.session).await;
         begun.map_err(failed)
     }
 }
@@ -233,14 +273,18 @@ impl Update<'_> {
 impl Replace<'_> {
     async fn execute(self) -> Result<Begun> {
         let (id, document) = self.replacement?;
-        let (change, expected) = (Change::Replace(document), self.expected);
-        write::change(self.shared, &id, Request { change, expected }, self.session).await
+        let request = Request {
+            change: Change::Replace(document),
+            expected: self.expected,
+            from: self.from,
+        };
+        change(self.shared, &id, request, self.session).await
     }
 }
 
 impl End<'_> {
     async fn execute(self) -> Result<Ended> {
         let id = self.id?.into_bson();
-        write::end(self.shared, &id, self.expected, self.session).await
+        end(self.shared, &id, self.expected, self.session).await
     }
 }

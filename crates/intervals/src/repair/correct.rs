@@ -2,23 +2,28 @@
 //!
 //! # Design
 //!
-//! ## Which document stays valid?
+//! ## What is corrected?
 //!
-//! That which is valid and began last, as a read of the valid document shows it today. Its interval begins after all others: the
-//! clock of its writer can have been behind.
+//! What has one right value: an end that is missing is the start of the next interval, and the mark of a valid document is that of
+//! its interval at this time. The manual's recipe moves the end of the document from 1900-01-01 with each change: this end is the start
+//! of a later document. All else is a contradiction, which is reported, and nothing of the id is changed.
 //!
 //! ## Why can a correction be interrupted?
 //!
 //! The documents are written from the last one to the first, so those that are left come to the same intervals again. One that is
-//! valid, which none else is then, is written at the end, because the unique index allows only one.
+//! marked as valid, which none else is then, is written at the end, because the unique index allows only one.
+
+#[cfg(test)]
+mod tests;
 
 use mongo_patterns_core::stored::{id_of, value};
 
 use mongo_patterns_core::{DocumentId, document_id};
 use mongodb::bson::{Bson, DateTime, Document, RawDocument, doc};
 
-use super::finding::Problem;
-use crate::form::{BEGIN, END, Times, after};
+use super::finding::{Problem, Unrepaired};
+use crate::form::{BEGIN, END, Times};
+use crate::results::Corrections;
 use crate::settings::Settings;
 
 /// A field as it is stored: missing, of the type that it must have, or of another one.
@@ -78,6 +83,20 @@ impl StoredInterval {
         self.from.value().unwrap_or(BEGIN)
     }
 
+    fn is_marked(&self) -> bool {
+        self.valid == StoredField::Value(true)
+    }
+
+    /// Returns its end, unless that is the end of time.
+    fn end(&self) -> Option<DateTime> {
+        self.to.value().filter(|to| *to < END)
+    }
+
+    /// Returns whether none of its fields is stored.
+    fn has_no_interval(&self) -> bool {
+        (self.from, self.to, self.valid) == (StoredField::Missing, StoredField::Missing, StoredField::Missing)
+    }
+
     fn is_invalid(&self) -> bool {
         DocumentId::new(self.id.clone()).is_err()
             || self.valid == StoredField::Invalid
@@ -94,45 +113,49 @@ impl StoredInterval {
     }
 }
 
-/// Returns the problems of the intervals of one id, each with the document that has it.
-pub(crate) fn problems(stored: &[StoredInterval]) -> Vec<(&StoredInterval, Problem)> {
+/// Returns the problems of the intervals of one id at a time of the server, each with the document that has it.
+pub(crate) fn problems(stored: &[StoredInterval], now: DateTime) -> Vec<(&StoredInterval, Problem)> {
     let mut problems = Vec::new();
     let mut previous: Option<Times> = None;
-    let valid: Vec<&StoredInterval> = stored
-        .iter()
-        .filter(|one| one.valid == StoredField::Value(true))
-        .collect();
+    let valid: Vec<&StoredInterval> = stored.iter().filter(|one| one.is_marked()).collect();
     if let [_, .., last] = valid[..] {
         let documents = valid.len() as u64;
         problems.push((last, Problem::SeveralValid { documents }));
     }
     for one in in_order(stored) {
-        let Some(times) = one.times() else {
-            problems.push((
-                one,
-                if one.is_invalid() {
-                    Problem::Invalid
-                } else {
-                    Problem::Missing
-                },
-            ));
-            continue;
+        let times = match one.times() {
+            _ if one.is_invalid() => {
+                problems.push((one, Problem::Invalid));
+                continue;
+            }
+            None => {
+                problems.push((one, Problem::Missing));
+                continue;
+            }
+            Some(times) => times,
         };
-        if one.is_invalid() {
-            problems.push((one, Problem::Invalid));
-        }
-        if previous.is_some_and(|previous| times.from < previous.to.max(after(previous.from))) {
+        if previous.is_some_and(|previous| times.from < previous.to || times.from == previous.from) {
             problems.push((one, Problem::Overlap));
         }
         if times.to <= times.from {
             problems.push((one, Problem::Reversed));
         }
-        match (times.is_valid, times.to >= END) {
-            (true, false) => problems.push((one, Problem::ValidEnds)),
-            (false, true) => problems.push((one, Problem::EndMissing)),
-            _ => {}
-        }
         previous = Some(times);
+    }
+    match corrected(stored, now) {
+        Ok(corrected) => {
+            let is_outdated = |(one, times): &(&StoredInterval, Times)| {
+                let stored = one.times();
+                stored.is_some_and(|stored| (stored.from, stored.to) == (times.from, times.to) && stored != *times)
+            };
+            // Of several valid documents, one problem is enough.
+            if valid.len() < 2 {
+                let outdated = corrected.into_iter().filter(is_outdated);
+                problems.extend(outdated.map(|(one, _)| (one, Problem::OutdatedMark)));
+            }
+        }
+        Err((one, Unrepaired::Mark)) if problems.is_empty() => problems.push((one, Problem::ValidEnded)),
+        Err(_) => {}
     }
     problems
 }
@@ -144,61 +167,116 @@ fn in_order(stored: &[StoredInterval]) -> Vec<&StoredInterval> {
     sorted
 }
 
-/// Returns whether a document is valid, as one without an interval is.
-fn is_valid(one: &StoredInterval) -> bool {
-    one.valid != StoredField::Value(false)
+/// The intervals as they must be, from the first to the last, or a document that contradicts another one, or itself.
+type Corrected<'a> = Result<Vec<(&'a StoredInterval, Times)>, (&'a StoredInterval, Unrepaired)>;
+
+/// Returns the intervals of one id as they must be at a time of the server.
+fn corrected(stored: &[StoredInterval], now: DateTime) -> Corrected<'_> {
+    let order = with_starts(stored, now)?;
+    let mut done: Vec<(&StoredInterval, Times)> = Vec::with_capacity(order.len());
+    for (number, (from, one)) in order.iter().enumerate() {
+        let next = order.get(number + 1).map(|(next, _)| *next);
+        let to = match (one.end(), next) {
+            (Some(end), _) if end <= *from => return Err((one, Unrepaired::Reversed)),
+            (Some(end), Some(next)) if end > next => {
+                let is_of_recipe = *from == BEGIN && !one.is_marked() && order.iter().any(|(later, _)| *later == end);
+                if !is_of_recipe {
+                    return Err((one, Unrepaired::Overlap));
+                }
+                next
+            }
+            (Some(end), _) => end,
+            (None, Some(next)) => next,
+            (None, None) if one.valid == StoredField::Value(false) && one.to == StoredField::Missing => {
+                return Err((one, Unrepaired::EndMissing));
+            }
+            (None, None) => one.to.value().unwrap_or(END),
+        };
+        let (from, is_valid) = (*from, one.is_marked());
+        done.push((one, Times { from, to, is_valid }));
+    }
+    let ahead = |times: &Times| times.is_valid && times.from > now && times.is_current(now);
+    let current = done.iter().rposition(|(_, times)| ahead(times));
+    let current = current.or_else(|| done.iter().rposition(|(_, times)| times.contains(now)));
+    check_marks(&done, current, now)?;
+    for (number, (_, times)) in done.iter_mut().enumerate() {
+        times.is_valid = Some(number) == current;
+    }
+    Ok(done)
 }
 
-/// Returns the intervals as they must be, from the first to the last.
-fn corrected(stored: &[StoredInterval]) -> Vec<(&StoredInterval, Times)> {
-    let mut order = in_order(stored);
-    let valid = order.iter().rposition(|one| is_valid(one));
-    if let Some(valid) = valid {
-        let last = order.remove(valid);
-        order.push(last);
+/// Returns the intervals in the order of their starts. One document can have no start.
+fn with_starts(
+    stored: &[StoredInterval],
+    now: DateTime,
+) -> Result<Vec<(DateTime, &StoredInterval)>, (&StoredInterval, Unrepaired)> {
+    let order = in_order(stored);
+    if let Some(invalid) = order.iter().find(|one| one.is_invalid()) {
+        return Err((invalid, Unrepaired::Invalid));
     }
-    let mut done: Vec<(&StoredInterval, Times)> = Vec::with_capacity(order.len());
-    for (number, one) in order.iter().enumerate() {
-        let is_last = number + 1 == order.len();
-        let mut from = one.start();
-        if let Some((_, previous)) = done.last_mut() {
-            if from <= previous.from {
-                // The end of the previous one, if only this start is wrong.
-                from = match is_last && previous.to < END {
-                    true => previous.to,
-                    false => after(previous.from),
-                };
-            }
-            previous.to = previous.to.min(from);
-        }
-        let to = one.to.value().filter(|to| *to > from && *to < END);
-        let ends = one.to.value().is_some_and(|to| to < END);
-        let times = match (is_last, valid.is_some() || !ends) {
-            (true, true) => (END, true),
-            // Its end was before its start.
-            (true, false) => (to.unwrap_or(after(from)), false),
-            (false, _) => (to.unwrap_or(END), false),
-        };
-        let (to, is_valid) = times;
-        done.push((*one, Times { from, to, is_valid }));
+    let mut starts: Vec<(DateTime, &StoredInterval)> = order.into_iter().map(|one| (one.start(), one)).collect();
+    // Inserted by another program after all others have ended. Otherwise it is the first one, before a change by the recipe.
+    let ends = starts
+        .iter()
+        .filter(|(_, one)| !one.has_no_interval())
+        .map(|(_, one)| one.end());
+    let last = ends.collect::<Option<Vec<_>>>().and_then(|ends| ends.into_iter().max());
+    let last = last.filter(|last| *last <= now && starts.iter().all(|(from, _)| from < last));
+    if let (Some(last), [(from, first), ..]) = (last, &mut starts[..])
+        && first.has_no_interval()
+    {
+        *from = last;
+        starts.rotate_left(1);
     }
-    done
+    match starts.windows(2).find(|two| two[0].0 == two[1].0) {
+        Some(two) => Err((two[1].1, Unrepaired::SameStart)),
+        None => Ok(starts),
+    }
+}
+
+/// Refuses a mark of a valid document that contradicts the times, unless a scheduled interval has begun since, or begins later.
+fn check_marks<'a>(
+    done: &[(&'a StoredInterval, Times)],
+    current: Option<usize>,
+    now: DateTime,
+) -> Result<(), (&'a StoredInterval, Unrepaired)> {
+    if current.is_some_and(|current| done[current].0.is_marked()) {
+        return Ok(());
+    }
+    let contradicts = |(one, times): &&(&StoredInterval, Times)| {
+        let is_over = one.is_marked() && times.to <= now;
+        is_over && (current.is_none() || one.end().is_none())
+    };
+    match done.iter().find(contradicts) {
+        Some((one, _)) => Err((one, Unrepaired::Mark)),
+        None => Ok(()),
+    }
 }
 
 /// Returns the documents whose interval is wrong, with the right one, in the order in which they are written.
-fn wrong(stored: &[StoredInterval]) -> Vec<(&StoredInterval, Times)> {
-    let mut wrong = corrected(stored);
+fn wrong(corrected: Vec<(&StoredInterval, Times)>) -> Vec<(&StoredInterval, Times)> {
+    let mut wrong = corrected;
     wrong.retain(|(one, times)| one.times() != Some(*times));
     wrong.reverse();
-    if stored.iter().any(is_valid) {
-        wrong.sort_by_key(|(_, times)| times.is_valid);
-    }
+    // Stable.
+    wrong.sort_by_key(|(_, times)| times.is_valid);
     wrong
 }
 
-/// Returns the update statements that correct the intervals of one id.
-pub(crate) fn corrections(settings: &Settings, stored: &[StoredInterval]) -> Vec<Document> {
+/// Returns the update statements that correct the intervals of one id, and counts what they correct.
+///
+/// # Errors
+/// A document that contradicts another one, or itself.
+pub(crate) fn corrections<'a>(
+    settings: &Settings,
+    stored: &'a [StoredInterval],
+    now: DateTime,
+    count: &mut Corrections,
+) -> Result<Vec<Document>, (&'a StoredInterval, Unrepaired)> {
     let statement = |(one, times): (&StoredInterval, Times)| {
+        count.starts += u64::from(one.from.value() != Some(times.from));
+        count.ends += u64::from(one.to.value() != Some(times.to));
+        count.marks += u64::from(one.valid.value() != Some(times.is_valid));
         // Unless another client has changed it since. Null matches a missing field too.
         let mut filter = doc! { "_id": { "$eq": &one.document_id }, settings.id.as_str(): { "$eq": &one.id } };
         filter.insert(settings.from.as_str(), one.from.value());
@@ -206,131 +284,5 @@ pub(crate) fn corrections(settings: &Settings, stored: &[StoredInterval]) -> Vec
         filter.insert(settings.valid.as_str(), one.valid.value());
         doc! { "q": filter, "u": { "$set": times.fields(settings) } }
     };
-    wrong(stored).into_iter().map(statement).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use mongodb::bson::DateTime;
-
-    use super::{StoredField, StoredInterval, corrected, corrections, problems, wrong};
-    use crate::form::{BEGIN, END};
-    use crate::settings::Settings;
-
-    fn time(millis: i64) -> DateTime {
-        DateTime::from_millis(millis)
-    }
-
-    fn stored(number: i32, from: Option<DateTime>, to: Option<DateTime>, valid: Option<bool>) -> StoredInterval {
-        StoredInterval {
-            document_id: number.into(),
-            id: "pants".into(),
-            from: from.map_or(StoredField::Missing, StoredField::Value),
-            to: to.map_or(StoredField::Missing, StoredField::Value),
-            valid: valid.map_or(StoredField::Missing, StoredField::Value),
-        }
-    }
-
-    /// Stores the first corrections.
-    fn written(before: &[StoredInterval], documents: usize) -> Vec<StoredInterval> {
-        let mut after = before.to_vec();
-        for (one, times) in wrong(before).into_iter().take(documents) {
-            let place = after.iter_mut().find(|other| other.document_id == one.document_id);
-            let place = place.unwrap();
-            place.from = StoredField::Value(times.from);
-            place.to = StoredField::Value(times.to);
-            place.valid = StoredField::Value(times.is_valid);
-        }
-        after
-    }
-
-    fn times(stored: &[StoredInterval]) -> Vec<(i64, i64, bool)> {
-        let millis = |time: DateTime| time.timestamp_millis();
-        let times = corrected(stored).into_iter();
-        times
-            .map(|(_, times)| (millis(times.from), millis(times.to), times.is_valid))
-            .collect()
-    }
-
-    /// Every fifth group of three documents, of all combinations of fields.
-    #[test]
-    fn a_correction_leaves_no_problem_and_can_be_interrupted() {
-        let starts = [None, Some(time(5)), Some(time(6))];
-        let ends = [None, Some(time(4)), Some(time(7)), Some(END)];
-        let valid = [None, Some(false), Some(true)];
-        let mut all = Vec::new();
-        for from in starts {
-            for to in ends {
-                all.extend(valid.map(|valid| (from, to, valid)));
-            }
-        }
-        let one = |number: i32, choice: usize| stored(number, all[choice].0, all[choice].1, all[choice].2);
-        for choices in (0..all.len().pow(3)).step_by(5) {
-            let before: Vec<StoredInterval> = (0..3_u32)
-                .map(|n| one(n as i32, choices / all.len().pow(n) % all.len()))
-                .collect();
-            let done = written(&before, 3);
-            assert_eq!(problems(&done), [], "{before:?}");
-            let expected = times(&before);
-            assert!(expected[..2].iter().all(|(_, _, is_valid)| !is_valid), "{before:?}");
-            let valid = |intervals: &[StoredInterval]| {
-                intervals
-                    .iter()
-                    .filter(|one| one.valid == StoredField::Value(true))
-                    .count()
-            };
-            for documents in 1..=3 {
-                assert!(
-                    valid(&written(&before, documents)) <= valid(&before).max(1),
-                    "{before:?}"
-                );
-                assert_eq!(
-                    times(&written(&before, documents)),
-                    expected,
-                    "{documents} of {before:?}"
-                );
-            }
-            let is_correct = corrections(&Settings::example(), &before).is_empty();
-            assert_eq!(problems(&before).is_empty(), is_correct, "{before:?}");
-        }
-    }
-
-    #[test]
-    fn what_the_manual_leaves_after_three_changes_is_corrected() {
-        let valid = |n: i32| stored(n, Some(time(i64::from(n))), Some(END), Some(true));
-        let before = [
-            stored(0, Some(BEGIN), Some(time(3)), Some(false)),
-            valid(1),
-            valid(2),
-            valid(3),
-        ];
-        let names: Vec<&str> = problems(&before).iter().map(|(_, problem)| problem.name()).collect();
-        assert_eq!(names, ["SeveralValid", "Overlap", "Overlap", "Overlap"]);
-        let (begin, end) = (BEGIN.timestamp_millis(), END.timestamp_millis());
-        assert_eq!(
-            times(&before),
-            [(begin, 1, false), (1, 2, false), (2, 3, false), (3, end, true)]
-        );
-    }
-
-    #[test]
-    fn the_valid_document_stays_valid_although_its_writer_had_a_clock_that_is_behind() {
-        let before = [
-            stored(0, Some(BEGIN), Some(time(10)), Some(false)),
-            stored(1, Some(time(10)), Some(time(5)), Some(false)),
-            stored(2, Some(time(5)), Some(END), Some(true)),
-        ];
-        let (begin, end) = (BEGIN.timestamp_millis(), END.timestamp_millis());
-        assert_eq!(times(&before), [(begin, 10, false), (10, 11, false), (11, end, true)]);
-    }
-
-    #[test]
-    fn gaps_stay() {
-        let before = [
-            stored(0, Some(time(5)), Some(time(7)), Some(false)),
-            stored(1, Some(time(9)), Some(time(11)), Some(false)),
-        ];
-        assert_eq!(problems(&before), []);
-        assert_eq!(corrections(&Settings::example(), &before), []);
-    }
+    Ok(wrong(corrected(stored, now)?).into_iter().map(statement).collect())
 }

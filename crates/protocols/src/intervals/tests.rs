@@ -2,7 +2,7 @@ use super::write::{Change, Write};
 use super::{Documents, Form, Intervals};
 use crate::check::{explore, is_long};
 use crate::traces::{Code, all, alone};
-use Change::{End, Insert, Update};
+use Change::{End, Insert, InsertFrom, Update, UpdateFrom};
 
 /// Returns clients with these changes, each with a number of its own, and a clock that is so much ahead.
 fn clients(form: Form, calls: &[(Change, i8)]) -> Vec<Write> {
@@ -33,8 +33,31 @@ fn a_transaction_leaves_no_overlap_and_no_gap() {
         (Documents::ended(9), calls([(Insert, 0), (Update(None), 0), (End, 0)])),
         (Documents::default(), calls([(Insert, 0), (Insert, 0), (End, 0)])),
     ];
+    let (later, begun) = (Documents::scheduled(7), Documents::scheduled(3));
+    starts.extend([
+        (later.clone(), calls([(Update(None), 0), (UpdateFrom(5), 0), (End, 0)])),
+        (
+            later.clone(),
+            calls([(UpdateFrom(6), 0), (UpdateFrom(2), 0), (Update(None), 1)]),
+        ),
+        (later.clone(), calls([(End, 0), (Insert, 0), (InsertFrom(6), 0)])),
+        (begun.clone(), calls([(Update(None), 0), (UpdateFrom(8), 0), (End, 0)])),
+        (begun.clone(), calls([(Update(Some(3)), 0), (End, 0), (Insert, 0)])),
+        // Into one gap.
+        (
+            Documents::default(),
+            calls([(InsertFrom(5), 0), (InsertFrom(2), 0), (Insert, 0)]),
+        ),
+        (
+            ended.clone(),
+            calls([(InsertFrom(5), 0), (InsertFrom(8), 0), (InsertFrom(6), 0)]),
+        ),
+        (valid.clone(), calls([(End, 0), (InsertFrom(6), 0), (Insert, 0)])),
+    ]);
     if is_long() {
         starts.extend([
+            (later, calls([(Update(None), 0), (Update(None), 1), (UpdateFrom(6), 0)])),
+            (begun, calls([(UpdateFrom(4), 0), (Insert, 0), (End, 0)])),
             (changed, calls([(Update(None), 1), (Update(None), 1), (Insert, 0)])),
             (ended, calls([(Insert, 0), (End, 0), (End, 0)])),
             (valid, calls([(End, 0), (Insert, 0), (Update(Some(1)), -3)])),
@@ -88,6 +111,17 @@ fn the_code_sends_the_commands_of_the_model() {
             -3,
         ),
         ("replace", Documents::changed(), Update(None), 0),
+        ("update, in the past", Documents::valid(), UpdateFrom(2), 0),
+        ("update, in the future", Documents::valid(), UpdateFrom(9), 0),
+        (
+            "update, after a scheduled start",
+            Documents::scheduled(3),
+            Update(Some(3)),
+            0,
+        ),
+        ("insert, with a start", Documents::default(), InsertFrom(3), 0),
+        ("insert, between", Documents::ended(3), InsertFrom(0), 0),
+        ("end, after a scheduled start", Documents::scheduled(3), End, 0),
         ("end", Documents::changed(), End, 0),
     ] {
         let operation = format!("intervals::Shop IntervalRepository::{call}");
@@ -96,5 +130,5 @@ fn the_code_sends_the_commands_of_the_model() {
     let calls = [(Update(Some(1)), -3), (End, 0), (End, 0)];
     let starts = vec![(Documents::valid(), clients(Form::Ours, &calls))];
     // What an end that finds nothing reads.
-    code.has_no_trace_of(&all(Intervals { starts }), ["read prices"]);
+    code.has_no_trace_of(&all(Intervals { starts }), []);
 }

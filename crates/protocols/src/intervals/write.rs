@@ -1,9 +1,12 @@
 //! `insert`, `update`, `replace` and `end`.
 //!
 //! Mirrors `crates/intervals/src/write.rs`: a transaction changes the valid document and inserts what it was. An insert reads
-//! the newest document in its transaction. An end is one command.
+//! the newest document in its transaction. An end is one command, and a transaction after a scheduled document has begun.
 
-use super::documents::{Documents, Form, Interval, VALID, start_bit};
+mod read;
+
+use super::documents::{Documents, END, Form, Interval, VALID, start_bit};
+use crate::transactions::Transactions;
 use crate::world::Ran;
 
 /// The most time between the clock of a client and that of the server, which is not reached.
@@ -14,8 +17,12 @@ const TOLERANCE: u8 = 2;
 pub enum Change {
     /// Inserts a document, if none is valid.
     Insert,
+    /// Inserts a document with this start, if none is valid then.
+    InsertFrom(u8),
     /// Updates or replaces the valid document, if it begins at this time.
     Update(Option<u8>),
+    /// Updates what is valid from this time.
+    UpdateFrom(u8),
     /// Ends the valid document.
     End,
 }
@@ -27,7 +34,7 @@ pub enum Ended {
     Begun(u8),
     /// It has ended the interval, or found none.
     End,
-    /// A document is valid already.
+    /// A document is valid already, or begins at this time.
     Exists,
     /// No document is valid.
     NotFound,
@@ -53,6 +60,10 @@ pub struct Write {
     pub(super) has_conflicted: bool,
     /// Whether a change takes the time of the server.
     pub(super) is_by_the_server: bool,
+    /// Whether it has moved a mark.
+    pub(super) has_marked: bool,
+    /// What its transaction sees.
+    snapshot: Documents,
 }
 
 /// The next command.
@@ -62,28 +73,52 @@ enum Next {
     TakeTime,
     /// Begins a transaction, and changes the valid document, from the time of the client.
     Begin(u8),
-    /// Transaction: reads the valid document, which it has seen, and the time of the server.
-    ReadValid(Option<Interval>),
-    /// Transaction: changes the valid document, from the time of the server.
+    /// Transaction: reads the current document, and the time of the server.
+    ReadCurrent,
+    /// Begins a transaction, and reads the document that contains this time.
+    BeginFrom(u8),
+    /// Transaction: marks the current document, and then changes or ends it, from this time.
+    Mark(Interval, u8),
+    /// Transaction: changes the marked document, from this time.
     Update(Interval, u8),
     /// Transaction: inserts the document as it was.
     InsertCopy(Interval, u8),
+    /// Transaction: ends a document at this time.
+    Shorten(Interval, u8),
+    /// Transaction: inserts the later part of a document.
+    InsertLater(Interval, u8),
+    /// Transaction: changes it.
+    UpdateLater(Interval, u8),
     /// Begins a transaction, and reads the newest document.
     BeginInsert,
-    /// Transaction: inserts a document, not before this time.
-    Upsert(u8),
-    /// Commits the change of this document, or the insert, with the new start.
-    Commit(Option<Interval>, u8),
+    /// Transaction: reads the documents before and after a start, and the marked one.
+    ReadAdjacent(u8),
+    /// Transaction: reads the marked document.
+    ReadMarked(u8, u8),
+    /// Transaction: inserts a document from this time to this one.
+    Upsert(u8, u8),
+    /// Commits the change of the marked document, or of a part of one, with the new start.
+    Commit(Interval, u8, bool),
+    /// Commits the insert.
+    CommitInsert(u8, u8),
     /// Ends the valid document.
     End,
     /// Reads why there is none.
     ReadNone,
+    /// Begins a transaction, and reads the current document, to mark and end it.
+    BeginEnd,
+    /// Transaction: ends it.
+    EndMarked(Interval),
+    /// Commits the end.
+    CommitEnd(Interval, u8),
     /// The recipe: closes a document at this time.
     Close(u8),
     /// The recipe: inserts a valid document.
     InsertValid(u8),
     /// The recipe in a transaction: closes the valid document at this time.
     BeginClose(u8),
+    /// The recipe: commits.
+    CommitClose(u8),
     Ended(Ended),
 }
 
@@ -98,15 +133,17 @@ impl Write {
             next: first(change),
             has_conflicted: false,
             is_by_the_server: false,
+            has_marked: false,
+            snapshot: Documents::default(),
         }
     }
 
-    /// Returns what the application does after an unknown outcome: it repeats an insert, an end, and a change that expects a
-    /// start.
+    /// Returns what the application does after an unknown outcome: it repeats an insert, an end, and a change that expects or sets
+    /// a start.
     pub(super) fn unknown(&self) -> Self {
         let mut next = self.clone();
         next.next = match (self.form, self.change) {
-            (Form::Ours, Change::Insert | Change::End | Change::Update(Some(_))) => first(self.change),
+            (Form::Ours, change) if change != Change::Update(None) => first(change),
             _ => Next::Ended(Ended::Unknown),
         };
         next
@@ -126,18 +163,24 @@ impl Write {
     }
 
     pub(super) fn sends(&self, after: &Self) -> Vec<&'static str> {
-        match (self.next, after.next) {
-            (Next::Begin(_), _) => vec!["begin: update prices"],
-            (Next::ReadValid(Some(_)), _) => vec!["then: read prices"],
+        let is_absent = matches!(after.next, Next::Ended(Ended::NotFound));
+        match self.next {
+            Next::Begin(_) => vec!["begin: update prices"],
+            Next::BeginFrom(_) | Next::BeginEnd if is_absent => vec!["begin: read prices", "then: read prices"],
+            Next::BeginFrom(_) | Next::BeginInsert | Next::BeginEnd => vec!["begin: read prices"],
             // It also reads whether the newest document has an interval.
-            (Next::ReadValid(None), _) => vec!["then: read prices", "then: read prices"],
-            (Next::Update(..), _) => vec!["then: update prices"],
-            (Next::InsertCopy(..), _) => vec!["then: insert prices"],
-            (Next::BeginInsert, _) => vec!["begin: read prices"],
-            (Next::Upsert(_), _) => vec!["then: upsert prices"],
-            (Next::Commit(..), _) => vec!["then: commitTransaction"],
-            (Next::End, _) => vec!["update prices"],
-            (Next::ReadNone, _) => vec!["read prices", "read prices"],
+            Next::ReadCurrent if is_absent => vec!["then: read prices", "then: read prices"],
+            Next::ReadAdjacent(_) => vec!["then: read prices", "then: read prices"],
+            Next::ReadCurrent | Next::ReadMarked(..) => vec!["then: read prices"],
+            Next::Mark(..) | Next::Update(..) | Next::Shorten(..) | Next::UpdateLater(..) | Next::EndMarked(_) => {
+                vec!["then: update prices"]
+            }
+            Next::InsertCopy(..) | Next::InsertLater(..) => vec!["then: insert prices"],
+            Next::Upsert(..) => vec!["then: upsert prices"],
+            Next::Commit(..) | Next::CommitInsert(..) | Next::CommitEnd(..) => vec!["then: commitTransaction"],
+            Next::End => vec!["update prices"],
+            Next::ReadNone if matches!(after.next, Next::BeginEnd) => vec!["read prices"],
+            Next::ReadNone => vec!["read prices", "read prices"],
             _ => Vec::new(),
         }
     }
@@ -166,17 +209,21 @@ impl Write {
     fn alone(&self, documents: &mut Documents) -> Next {
         let now = documents.now;
         match self.next {
-            Next::End => {
-                documents.transactions.wrote(VALID);
-                let to = documents.find_valid().map_or(now, |valid| now.max(valid.from + 1));
-                match documents.close(Interval::is_valid, to, true) {
-                    true => Next::Ended(Ended::End),
-                    false => Next::ReadNone,
+            Next::End => match documents.marked().filter(|marked| marked.is_current(now)) {
+                Some(marked) => {
+                    documents.transactions.wrote(VALID);
+                    documents.close(|one| one.is_marked, end_of(&marked, now), true);
+                    Next::Ended(Ended::End)
                 }
-            }
+                None => Next::ReadNone,
+            },
+            Next::ReadNone => match documents.current() {
+                Some(current) if !current.is_marked => Next::BeginEnd,
+                _ => Next::Ended(Ended::End),
+            },
             Next::Close(time) => {
                 let closes_valid = self.form == Form::Repaired;
-                documents.close(|one| one.is_valid() == closes_valid, time, false);
+                documents.close(|one| one.is_marked == closes_valid, time, false);
                 Next::InsertValid(time)
             }
             Next::InsertValid(time) => {
@@ -189,80 +236,121 @@ impl Write {
 
     fn in_transaction(&mut self, documents: &mut Documents, me: usize) -> Next {
         let now = documents.now;
-        match self.next {
-            Next::Begin(time) => {
-                documents.transactions.begin(me);
-                let valid = documents.find_valid();
-                let is_now = now.abs_diff(time) < TOLERANCE;
-                let is_expected =
-                    |valid: &Interval| !matches!(self.change, Change::Update(Some(start)) if start != valid.from);
-                match valid.filter(|valid| is_now && valid.from < time && is_expected(valid)) {
-                    Some(valid) => self.change_valid(documents, me, valid, time),
-                    None => Next::ReadValid(valid),
-                }
-            }
-            Next::ReadValid(valid) => {
-                let refused = match (valid, self.change) {
-                    (None, _) => Some(Ended::NotFound),
-                    (Some(valid), Change::Update(Some(expected))) if valid.from != expected => Some(Ended::Mismatch),
-                    _ => None,
-                };
-                match (refused, valid) {
-                    (None, Some(valid)) => {
-                        self.is_by_the_server = true;
-                        Next::Update(valid, now.max(valid.from + 1))
-                    }
-                    (refused, _) => {
-                        documents.transactions.abort(me);
-                        Next::Ended(refused.unwrap_or(Ended::NotFound))
-                    }
-                }
-            }
-            Next::Update(valid, from) => self.change_valid(documents, me, valid, from),
-            Next::InsertCopy(before, from) => match documents.transactions.write(me, start_bit(before.from)) {
-                true => Next::Commit(Some(before), from),
-                false => self.conflict(),
-            },
+        if let Next::Begin(_) | Next::BeginFrom(_) | Next::BeginInsert | Next::BeginEnd | Next::BeginClose(_) =
+            self.next
+        {
+            documents.transactions.begin(me);
+            self.snapshot = documents.clone();
+            self.snapshot.transactions = Transactions::default();
+        }
+        // The clock of the server runs on.
+        self.snapshot.now = now;
+        let next = match self.next {
             Next::BeginClose(time) => {
-                documents.transactions.begin(me);
-                match (documents.find_valid(), documents.transactions.write(me, VALID)) {
-                    (Some(valid), true) => Next::Commit(Some(valid), time),
+                return match (self.snapshot.marked(), documents.transactions.write(me, VALID)) {
+                    (Some(_), true) => Next::CommitClose(time),
                     // The driver calls its function again, which has the same time.
                     _ => Next::BeginClose(time),
-                }
+                };
             }
-            Next::BeginInsert => {
-                documents.transactions.begin(me);
-                match documents.newest() {
-                    Some(newest) if newest.is_valid() => {
-                        documents.transactions.abort(me);
-                        Next::Ended(Ended::Exists)
-                    }
-                    newest => Next::Upsert(newest.map_or(0, |newest| newest.to)),
-                }
+            Next::BeginInsert | Next::ReadAdjacent(_) | Next::ReadMarked(..) => self.read_for_insert(now),
+            Next::Begin(_) | Next::ReadCurrent | Next::BeginFrom(_) | Next::BeginEnd => self.read(documents, me),
+            _ => self.write(documents, me),
+        };
+        match next {
+            Next::Ended(Ended::Begun(_)) => self.snapshot = Documents::default(),
+            Next::Ended(_) => {
+                documents.transactions.abort(me);
+                self.snapshot = Documents::default();
             }
-            Next::Upsert(least) => {
-                let from = now.max(least);
-                match documents.transactions.write(me, VALID | start_bit(from)) {
-                    true => Next::Commit(None, from),
-                    false => self.conflict(),
-                }
+            _ => {}
+        }
+        next
+    }
+
+    /// Writes in a transaction, whose effect others see at its commit.
+    fn write(&mut self, documents: &mut Documents, me: usize) -> Next {
+        let mark_bit = |one: &Interval| if one.is_marked { VALID } else { 0 };
+        let (names, next) = match self.next {
+            Next::Mark(current, from) => {
+                let marked = self.snapshot.marked().map_or(0, |marked| start_bit(marked.from));
+                self.snapshot.mark(current.from);
+                self.has_marked = true;
+                let current = Interval {
+                    is_marked: true,
+                    ..current
+                };
+                let next = match self.change {
+                    Change::End => Next::EndMarked(current),
+                    _ => Next::Update(current, from),
+                };
+                (VALID | marked | start_bit(current.from), next)
             }
-            Next::Commit(before, from) => {
-                if let Some(before) = before {
-                    documents.close(Interval::is_valid, from, before.was_ended);
-                }
-                documents.insert(Interval::valid(from, self.author));
-                documents.transactions.commit(me);
-                Next::Ended(Ended::Begun(from))
+            Next::Update(current, from) => return self.change_marked(documents, me, current, from),
+            Next::InsertCopy(before, from) => (start_bit(before.from), Next::Commit(before, from, true)),
+            Next::Shorten(divided, from) => {
+                let names = start_bit(divided.from) | mark_bit(&divided);
+                (names, Next::InsertLater(divided, from))
             }
-            next => next,
+            Next::InsertLater(divided, from) => (start_bit(from), Next::UpdateLater(divided, from)),
+            Next::UpdateLater(divided, from) => (start_bit(from), Next::Commit(divided, from, false)),
+            Next::Upsert(from, to) => {
+                let marked = self.snapshot.marked().map_or(0, |marked| start_bit(marked.from));
+                (VALID | marked | start_bit(from), Next::CommitInsert(from, to))
+            }
+            Next::EndMarked(current) => {
+                let to = end_of(&current, documents.now);
+                (VALID | start_bit(current.from), Next::CommitEnd(current, to))
+            }
+            next => return self.commit(next, documents, me),
+        };
+        match documents.transactions.write(me, names) {
+            true => next,
+            false => self.conflict(),
         }
     }
 
-    /// Changes the valid document of the snapshot, which begins at another time then.
-    fn change_valid(&mut self, documents: &mut Documents, me: usize, valid: Interval, from: u8) -> Next {
-        let names = VALID | start_bit(valid.from) | start_bit(from);
+    fn commit(&self, next: Next, documents: &mut Documents, me: usize) -> Next {
+        let (author, now) = (self.author, documents.now);
+        let ended = match next {
+            Next::Commit(divided, from, is_current) => {
+                if is_current && documents.marked().is_none_or(|marked| marked.from != divided.from) {
+                    documents.mark(divided.from);
+                }
+                documents.divide(divided.from, from, author, is_current);
+                Ended::Begun(from)
+            }
+            Next::CommitInsert(from, to) => {
+                let inserted = Interval::unmarked(from, to, author);
+                documents.insert(inserted);
+                let is_chosen = matches!(self.change, Change::InsertFrom(_));
+                let is_kept = documents.marked().is_some_and(|marked| marked.is_current(now));
+                if !is_chosen || !is_kept && inserted.contains(now) {
+                    documents.mark(from);
+                } else if !is_kept {
+                    documents.mark(END);
+                }
+                Ended::Begun(from)
+            }
+            Next::CommitEnd(current, to) => {
+                documents.mark(current.from);
+                documents.close(|one| one.from == current.from, to, true);
+                Ended::End
+            }
+            Next::CommitClose(from) => {
+                documents.close(|one| one.is_marked, from, false);
+                documents.insert(Interval::valid(from, author));
+                Ended::Begun(from)
+            }
+            next => return next,
+        };
+        documents.transactions.commit(me);
+        Next::Ended(ended)
+    }
+
+    /// Changes the marked document of the snapshot, which begins at another time then.
+    fn change_marked(&mut self, documents: &mut Documents, me: usize, marked: Interval, from: u8) -> Next {
+        let names = VALID | start_bit(marked.from) | start_bit(from);
         if !documents.transactions.write(me, names) {
             return self.conflict();
         }
@@ -270,21 +358,36 @@ impl Write {
             documents.transactions.abort(me);
             return Next::Ended(Ended::Corrupt);
         }
-        Next::InsertCopy(valid, from)
+        Next::InsertCopy(marked, from)
     }
 
     /// Begins another attempt.
     fn conflict(&mut self) -> Next {
         self.has_conflicted = true;
         self.is_by_the_server = false;
+        self.snapshot = Documents::default();
         first(self.change)
+    }
+}
+
+/// Returns the time at which a document is ended.
+fn end_of(one: &Interval, now: u8) -> u8 {
+    one.to.min(now.max(one.from + 1))
+}
+
+fn change_current(current: Interval, from: u8) -> Next {
+    match current {
+        _ if from >= current.to => Next::Ended(Ended::Exists),
+        current if current.is_marked => Next::Update(current, from),
+        current => Next::Mark(current, from),
     }
 }
 
 fn first(change: Change) -> Next {
     match change {
-        Change::Insert => Next::BeginInsert,
+        Change::Insert | Change::InsertFrom(_) => Next::BeginInsert,
         Change::Update(_) => Next::TakeTime,
+        Change::UpdateFrom(from) => Next::BeginFrom(from),
         Change::End => Next::End,
     }
 }

@@ -1,0 +1,80 @@
+//! The end of an interval.
+
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::{ErrorKind, Result, transaction};
+use mongodb::ClientSession;
+use mongodb::bson::{Bson, DateTime, doc};
+use mongodb::options::ReturnDocument;
+
+use super::{check_expected, mark};
+use crate::form::Times;
+use crate::query;
+use crate::read::find_current_interval;
+use crate::repository::Shared;
+use crate::results::Ended;
+
+/// Ends the interval of the current document. By its type, the start of one that another program wrote is not computed with.
+pub(crate) async fn end(
+    shared: &Shared,
+    id: &Bson,
+    expected: Option<DateTime>,
+    session: Option<&mut ClientSession>,
+) -> Result<Ended> {
+    shared.check_write().await?;
+    let mut conn = shared.enter(id, session).await?;
+    if let Some(ended) = end_marked(shared, id, expected, &mut conn).await? {
+        return Ok(ended);
+    }
+    let nothing = Ended {
+        found: false,
+        valid_to: None,
+    };
+    match find_current_interval(shared, id, &mut conn).await {
+        Ok(current) => {
+            check_expected(expected, current.times.from)?;
+            // Otherwise another client has inserted it since.
+            if current.times.is_valid {
+                return Ok(nothing);
+            }
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(nothing),
+        Err(error) => return Err(error),
+    }
+    let (collection, retry) = (&shared.collection, &shared.settings.retry);
+    let context = (shared, id, expected);
+    let ended = transaction::run(collection, retry, &mut conn, context, |conn, (shared, id, expected)| {
+        Box::pin(async move {
+            let current = find_current_interval(shared, id, conn).await?;
+            check_expected(*expected, current.times.from)?;
+            mark(shared, id, &current, conn).await?;
+            end_marked(shared, id, *expected, conn).await
+        })
+    });
+    match ended.await {
+        Ok(ended) => Ok(ended.unwrap_or(nothing)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(nothing),
+        Err(error) => Err(error),
+    }
+}
+
+/// Ends the interval of the current document, if it is marked as valid.
+async fn end_marked(
+    shared: &Shared,
+    id: &Bson,
+    expected: Option<DateTime>,
+    conn: &mut Conn<'_>,
+) -> Result<Option<Ended>> {
+    let settings = &shared.settings;
+    let mut filter = query::valid(settings, id);
+    let mut from = doc! { "$type": "date" };
+    from.extend(expected.map(|expected| ("$eq".to_owned(), expected.into())));
+    filter.insert(settings.from.as_str(), from);
+    filter.extend(query::is_current(settings));
+    let options = query::change(settings, false, ReturnDocument::After);
+    let ended = conn
+        .find_one_and_update(&shared.collection, filter, query::end(settings), options)
+        .await?;
+    let Some(ended) = ended else { return Ok(None) };
+    let valid_to = Some(Times::stored_in(settings, &ended)?.to);
+    Ok(Some(Ended { found: true, valid_to }))
+}
