@@ -109,7 +109,7 @@ async fn an_end_in_the_past_stays_and_contradictions_are_refused_or_listed() {
             let skipped = &migrated.skipped;
             assert_eq!(
                 (skipped.get("mark"), skipped.get("end_missing"), skipped.total()),
-                (1, 2, 3)
+                (Some(1), Some(2), 3)
             );
         }
         let mut listed: Vec<String> = all(&list)

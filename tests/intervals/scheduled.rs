@@ -10,7 +10,7 @@ use mongo_patterns::{ErrorKind, Repository};
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{DateTime, Document, doc};
 
-use support::common::{all, patient, until};
+use support::common::{all, explain_last, patient, until};
 use support::intervals::*;
 
 const SCHEDULED: &str = include_str!("data/scheduled.json");
@@ -189,6 +189,8 @@ async fn a_chosen_start_divides_one_interval_and_collides_with_none() {
             (8, later(2000), END, false),
         ];
         assert_eq!(intervals_of(db, "pants").await, expected);
+        prices.get("pants").await.unwrap();
+        assert_eq!(explain_last(db).await.documents, 1);
         // The current price keeps its `_id`.
         let current = doc! { "item": "pants", "isValid": true };
         let current = stored(db).find_one(current).await.unwrap().unwrap();
