@@ -78,7 +78,7 @@ impl Model for Shop {
         Some(facts(&read))
     }
 
-    /// An interval that begins before the one before ends.
+    /// An interval that begins before the one before ends. Otherwise a mark that is not that of an interval that has begun.
     async fn damage(&self) -> Vec<String> {
         let mut stored = all(&self.stored).await;
         stored.sort_by_key(|one| *one.get_datetime("validFrom").unwrap());
@@ -90,6 +90,15 @@ impl Model for Shop {
             if before.is_some_and(|before| time(before, "validTo") > time(one, "validFrom")) {
                 damage.push(format!("{} Overlap", one.get_str("item").unwrap()));
             }
+        }
+        let now = DateTime::now();
+        let is_outdated = |one: &&Document| {
+            let [from, to] = ["validFrom", "validTo"].map(|field| *one.get_datetime(field).unwrap());
+            from <= now && one.get_bool("isValid").unwrap() != (now < to)
+        };
+        if damage.is_empty() {
+            let outdated = stored.iter().filter(is_outdated);
+            damage.extend(outdated.map(|one| format!("{} OutdatedMark", one.get_str("item").unwrap())));
         }
         damage
     }
