@@ -334,11 +334,8 @@ mod tests {
             assert_eq!(statements[0], unmark(&settings, &new.id));
             let own = doc! { "validTo": time(9), "isValid": true, "validFrom": time(5) };
             let merged = vec![doc! { "$literal": { "item": 1 } }, own];
-            let inserted = vec![doc! { "$replaceWith": { "$mergeObjects": merged } }];
-            assert_eq!(
-                statements[1].get_array("u").unwrap(),
-                &[Bson::from(inserted[0].clone())]
-            );
+            let inserted = Bson::from(doc! { "$replaceWith": { "$mergeObjects": merged } });
+            assert_eq!(statements[1].get_array("u").unwrap(), &[inserted]);
         }
     }
 }

@@ -151,7 +151,7 @@ impl MigrateExisting<'_> {
         migrate_existing(self.shared, &self.options, conn, progress).await
     }
 
-    /// Skips the ids whose documents are [invalid](IntervalRepository::migrate_existing#invalid-documents). By default they are
+    /// Skips the ids whose documents are [invalid](IntervalRepository::migrate_existing). By default they are
     /// refused.
     ///
     /// Each document of such an id is listed in this collection: its `_id`, the `reason`, and the name of the collection as `source` and
