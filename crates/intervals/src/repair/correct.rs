@@ -10,8 +10,8 @@
 //!
 //! ## Why can a correction be interrupted?
 //!
-//! The documents are written from the last one to the first, so those that are left come to the same intervals again. One that is
-//! marked as valid, which none else is then, is written at the end, because the unique index allows only one.
+//! The documents are written from the last one to the first, after one without a start, so those that are left come to the same
+//! intervals again. One that is marked as valid, which none else is then, is written at the end, because the unique index allows only one.
 
 #[cfg(test)]
 mod tests;
@@ -179,7 +179,9 @@ fn corrected(stored: &[StoredInterval], now: DateTime) -> Corrected<'_> {
         let to = match (one.end(), next) {
             (Some(end), _) if end <= *from => return Err((one, Unrepaired::Reversed)),
             (Some(end), Some(next)) if end > next => {
-                let is_of_recipe = *from == BEGIN && !one.is_marked() && order.iter().any(|(later, _)| *later == end);
+                let is_of_recipe = *from == BEGIN
+                    && !one.is_marked()
+                    && order.iter().any(|(_, later)| later.from.value() == Some(end));
                 if !is_of_recipe {
                     return Err((one, Unrepaired::Overlap));
                 }
@@ -213,6 +215,10 @@ fn with_starts(
     let order = in_order(stored);
     if let Some(invalid) = order.iter().find(|one| one.is_invalid()) {
         return Err((invalid, Unrepaired::Invalid));
+    }
+    let mut without = order.iter().filter(|one| one.from == StoredField::Missing);
+    if let (Some(_), Some(second)) = (without.next(), without.next()) {
+        return Err((second, Unrepaired::SameStart));
     }
     let mut starts: Vec<(DateTime, &StoredInterval)> = order.into_iter().map(|one| (one.start(), one)).collect();
     // Inserted by another program after all others have ended. Otherwise it is the first one, before a change by the recipe.
@@ -258,8 +264,8 @@ fn wrong(corrected: Vec<(&StoredInterval, Times)>) -> Vec<(&StoredInterval, Time
     let mut wrong = corrected;
     wrong.retain(|(one, times)| one.times() != Some(*times));
     wrong.reverse();
-    // Stable.
-    wrong.sort_by_key(|(_, times)| times.is_valid);
+    // Stable. The one without a start is first, because its place depends on the ends of the others.
+    wrong.sort_by_key(|(one, times)| (times.is_valid, one.from != StoredField::Missing));
     wrong
 }
 
