@@ -264,7 +264,7 @@ fn wrong(corrected: Vec<(&StoredInterval, Times)>) -> Vec<(&StoredInterval, Time
     let mut wrong = corrected;
     wrong.retain(|(one, times)| one.times() != Some(*times));
     wrong.reverse();
-    // Stable. The one without a start is first, because its place depends on the ends of the others.
+    // Stable. The one without a start is first, because its start depends on the ends of the others.
     wrong.sort_by_key(|(one, times)| (times.is_valid, one.from != StoredField::Missing));
     wrong
 }
