@@ -65,14 +65,8 @@ async fn the_set_up_of_patterns_with_transactions_is_refused_and_creates_nothing
     assert_unsupported(policies.ensure_sharded().await);
     assert_unsupported(books.ensure_sharded().await);
     assert_unsupported(orders.ensure_sharded().await);
-    assert_unsupported(policies.migrate_existing().await);
     assert_unsupported(policies.migrate_existing().plan().await);
-    assert_unsupported(prices.migrate_existing().await);
-    assert_unsupported(books.migrate_existing().await);
-    assert_unsupported(orders.migrate_from_references().await);
-    assert_unsupported(products.follow("f").await);
-    assert_unsupported(policies.follow("f").await);
-    assert_unsupported(orders.follow("f").await);
+    assert_unsupported(products.migrate_existing().plan().await);
     assert_empty(&database).await;
 }
 
@@ -324,4 +318,114 @@ async fn archives_and_trash_are_refused() {
     unsupported(trash.restore(1).await);
     unsupported(trash.empty_before(DateTime::from_millis(0)).await);
     assert_eq!(all(&sales).await, [sale]);
+}
+
+/// Without indexes, which nothing creates there. All calls that need transactions, and those of migrations and repairs.
+#[tokio::test]
+async fn no_call_names_a_remedy_that_a_standalone_does_not_have() {
+    let database = standalone().await;
+    let of = |name: &str| database.collection::<Document>(name);
+    of("product").insert_one(doc! { "_id": 1 }).await.unwrap();
+    of("customers").insert_one(reference::customer(1, "Ann")).await.unwrap();
+    of("orders").insert_one(doc! { "_id": 1 }).await.unwrap();
+    let outlier = outlier::book(1, 4);
+    of("sales")
+        .insert_one(mongodb::bson::serialize_to_document(&outlier).unwrap())
+        .await
+        .unwrap();
+    let now = DateTime::from_millis(1000);
+    let of_price = |key: &str| support::intervals::price(key, 5);
+    let set = || doc! { "$set": { "n": 1 } };
+
+    let products: subset::Products = subset::builder(&database).build().unwrap();
+    let policies = history::builder(&database).build().unwrap();
+    let policy = history::policy(1);
+    let prices = support::intervals::builder(&database).build().unwrap();
+    let books: OutlierRepository<outlier::Book, String> = outlier::builder_in(&database)
+        .threshold(4)
+        .max_overflow_elements(10)
+        .unique_elements()
+        .build()
+        .unwrap();
+    let orders = reference::builder(&database).build().unwrap();
+    let more = [reference::order(2, 1)];
+    let review = subset::review(2);
+    let archive = Archive::<Document>::builder(of("sales"), of("archived"))
+        .age_field("date")
+        .older_than(std::time::Duration::from_secs(1))
+        .build()
+        .unwrap();
+    let trash = Trash::<Document>::builder(of("sales"), of("deleted")).build().unwrap();
+    let files = FileArchive::<Document>::builder(of("sales"), Arc::new(InMemory::new()), "")
+        .age_field("date")
+        .older_than(std::time::Duration::from_secs(1))
+        .build()
+        .unwrap();
+    macro_rules! calls {
+        ($($call:expr,)+) => {
+            vec![$((stringify!($call), $call.await.map(|_| ()))),+]
+        };
+    }
+    let calls: Vec<(&str, Result<()>)> = calls![
+        products.insert(&review),
+        products.insert_many(std::slice::from_ref(&review)),
+        products.update(1, 1, set()),
+        products.replace(&review),
+        products.delete(1, 1),
+        products.delete_parent(1),
+        products.rebuild(1),
+        products.rebuild(1).discard_embedded(),
+        products.rebuild_all(),
+        products.repair().stream().try_collect::<Vec<_>>(),
+        products.migrate_existing(),
+        products.migrate_from_embedded(),
+        products.migrate_layout_from(&products),
+        products.follow("f"),
+        policies.insert(&policy),
+        policies.insert_many(std::slice::from_ref(&policy)),
+        policies.update(1, set()),
+        policies.update_many(doc! {}, set()),
+        policies.upsert(&policy),
+        policies.replace(1, &policy),
+        policies.restore(1, 1),
+        policies.delete(1),
+        policies.prune(1).keep_last(1),
+        policies.repair().stream().try_collect::<Vec<_>>(),
+        policies.migrate_existing(),
+        policies.follow("f"),
+        prices.insert(&of_price("a")),
+        prices.update("a", set()),
+        prices.replace("a", &of_price("a")),
+        prices.end("a"),
+        prices.repair().stream().try_collect::<Vec<_>>(),
+        prices.migrate_existing(),
+        books.insert(&outlier::book(2, 9)),
+        books.push_unique(1, "user05"),
+        books.remove(1, "user09"),
+        books.rebalance(1),
+        books.repair().stream().try_collect::<Vec<_>>(),
+        books.migrate_existing(),
+        orders.insert_many(&more),
+        orders.update_source(1, reference::rename("Bea")),
+        orders.delete_source(1),
+        orders.refresh_copies(1),
+        orders.repair().stream().try_collect::<Vec<_>>(),
+        orders.migrate_from_references(),
+        orders.follow("f"),
+        archive.run(),
+        archive.restore(1),
+        archive.restore_many(doc! {}),
+        archive.delete_archived_before(now),
+        trash.delete(1),
+        trash.restore(1),
+        trash.empty_before(now),
+        files.run(),
+        files.delete_before(now),
+    ];
+    for (call, result) in calls {
+        let error = result.expect_err(call);
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{call}: {error:?}");
+    }
+    let names = database.list_collection_names().await.unwrap();
+    assert_eq!(names.len(), 4, "{names:?}");
 }

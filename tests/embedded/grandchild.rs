@@ -64,7 +64,7 @@ async fn every_operator_changes_one_element_by_one_command() {
         let this = doc! { "$elemMatch": { "id": { "$eq": "work" }, "phones": element } };
         assert_eq!(
             statement.get_document("q").unwrap(),
-            &doc! { "_id": { "$eq": "joe" }, "addresses": this }
+            &doc! { "_id": { "$eq": "joe" }, "addresses": this, "addresses_version": { "$exists": false } }
         );
         let filter = doc! { "element.number": { "$eq": "b" } };
         assert_eq!(statement.get_array("arrayFilters").unwrap(), &[filter.into()]);

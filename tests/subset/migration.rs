@@ -322,7 +322,12 @@ async fn a_child_that_another_index_refuses_stays_embedded() {
         let products = unmigrated(db);
         let error = products.migrate_from_embedded().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::DuplicateKey, "{error}");
-        assert_eq!(all(&product(db)).await, before);
+        let mut after = all(&product(db)).await;
+        for product in &mut after {
+            // The mark of the migration, for programs that still embed children.
+            assert!(matches!(product.remove("reviews_version"), None | Some(Bson::Null)));
+        }
+        assert_eq!(after, before);
         reviews(db).drop_index("review_author_1").await.unwrap();
         assert!(products.migrate_from_embedded().await.unwrap().resumed);
         assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);

@@ -7,6 +7,7 @@ pub(crate) mod duplicates;
 pub(crate) mod follower;
 pub(crate) mod joined_inserts;
 pub(crate) mod migrate_layout;
+pub(crate) mod migrated_parents;
 pub(crate) mod migration;
 pub(crate) mod migration_large;
 pub(crate) mod migration_live;

@@ -62,6 +62,12 @@ impl FieldName {
         Ok(name)
     }
 
+    /// Returns the field that, beside this array, shows that a subset manages the document: `reviews_version` for `reviews`.
+    #[must_use]
+    pub fn version(&self) -> Self {
+        Self(format!("{}_version", self.0))
+    }
+
     /// Returns the name.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -86,6 +86,8 @@
 //! - Five different errors tell why a write was refused: [`NotFound`] for the parent, [`ChildNotFound`],
 //!   [`GrandchildNotFound`], [`AlreadyExists`] and [`LimitReached`].
 // proof: embedded::calls::refused_writes_have_distinct_errors_and_no_effect, embedded::upsert::a_refused_upsert_has_its_reason_and_no_effect, embedded::grandchild::a_missing_element_differs_from_an_unchanged_one_and_from_a_missing_child
+//! - A parent that is [migrated to a subset](#migrations) is never read or written as if it embedded all of its children.
+// proof: subset::migrated_parents::calls_for_embedded_children_refuse_migrated_parents, conformance::migrations::two_forms::children::embedded_children_and_a_subset_have_writers_during_the_migration
 //! - Ids and values are never interpreted: `{ $gt: "" }` is an id like any other.
 // proof: embedded::values::an_id_that_looks_like_an_operator_matches_nothing_else, conformance::values::fields_of_any_name_and_type_are_stored_literally, conformance::values::an_id_of_any_type_is_one_value, embedded::grandchild::an_id_that_looks_like_an_operator_matches_nothing_else
 //!
@@ -114,7 +116,7 @@
 //! | [`ensure_indexes`](EmbeddedRepository::ensure_indexes) | 3, or 4 the first time | none |
 //! | [`ensure_sharded`](EmbeddedRepository::ensure_sharded) | 5, or 11 the first time | none |
 //! | [`verify`](EmbeddedRepository::verify) | 1, and 1 for each further batch of findings | all |
-//! | [`migrate_from_references`](EmbeddedRepository::migrate_from_references) | 6 or 7, and 2 for each 1000 parents | the parents four times, the children three times |
+//! | [`migrate_from_references`](EmbeddedRepository::migrate_from_references) | 7 or 8, and 2 for each 1000 parents | the parents five times, the children four times |
 //! | [`orphans`](EmbeddedRepository::orphans) | 1, and 1 for each further batch of orphans | the children and their parents |
 //!
 //! In a collection with a collation, [`upsert_child`](EmbeddedRepository::upsert_child) and
@@ -209,12 +211,20 @@
 //! A dropped future of a call aborts the whole transaction, and its session is of no further use: see
 //! [cancel safety](mongo_patterns_core::action#cancel-safety).
 //!
+//! **Protection from other programs.** Give its [`validators`](EmbeddedRepository::validators) to the server.
+//!
+//! # Migrations
+//!
 //! **From references.** Stop the writers, create an index on the reference in the children's collection, and call
 //! [`migrate_from_references`](EmbeddedRepository::migrate_from_references). Only ids pass through the client. It refuses
 //! what cannot be embedded before it writes anything, it counts children of no parent and
 //! [lists](EmbeddedRepository::orphans) them, and after an interruption you run it again.
 //!
-//! **Protection from other programs.** Give its [`validators`](EmbeddedRepository::validators) to the server.
+//! **To a subset.** `migrate_from_embedded` of the subset pattern sets a field of each parent, the name of the array followed
+//! by `_version`, such as `addresses_version`. Every call for a parent with this field returns
+//! [`NewerVersion`](mongo_patterns_core::ErrorKind::NewerVersion), with nothing changed. So calls of this repository may
+//! continue during the migration: where one is refused, call the subset repository. A field of your own must not have this
+//! name.
 
 pub mod action;
 mod builder;

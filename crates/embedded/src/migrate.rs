@@ -72,6 +72,7 @@ impl Migration<'_> {
         }
 
         let after = read_written(conn, "count the references", source, query.inspection()).await?;
+        let compared = read_written(conn, "compare the children", parents, query.incomplete()).await?;
         let embedded = read_written(conn, "count the children", parents, query.totals()).await?;
         if conn.is_plan() {
             return Ok(Migrated {
@@ -90,6 +91,7 @@ impl Migration<'_> {
             skipped,
         };
         let is_complete = number(&after, "unequal") == 0
+            && number(&compared, "occupied") == 0
             && number(&embedded, "without") == 0
             && number(&after, "children") == number(&before, "children")
             && migrated.children + migrated.orphans == number(&after, "children");
@@ -99,8 +101,8 @@ impl Migration<'_> {
         Err(Error::new(
             ErrorKind::CountMismatch,
             format!(
-                "{} parents do not have as many children as refer to them, and {} do not have the array: stop all writers to both collections, remove the array from parents whose references changed, then migrate again",
-                number(&after, "unequal"),
+                "{} parents do not have the children that refer to them, and {} do not have the array: stop all writers to both collections, insert the children that only a parent has, with their reference, into the collection of the references, remove the array from these parents, then migrate again",
+                number(&after, "unequal").max(number(&compared, "occupied")),
                 number(&embedded, "without")
             ),
         ))

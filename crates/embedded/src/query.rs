@@ -117,6 +117,13 @@ pub(crate) fn only(settings: &Settings, child: &ChildId) -> Document {
     doc! { settings.children.as_str(): this_child(settings, child) }
 }
 
+/// Projects one child of a parent, and the version of a subset.
+pub(crate) fn only_and_version(settings: &Settings, child: &ChildId) -> Document {
+    let mut projection = only(settings, child);
+    projection.insert(settings.version().as_str(), 1);
+    projection
+}
+
 /// Returns the field of the [summary], which must not have the name of the array.
 pub(crate) fn summary_field(settings: &Settings) -> &'static str {
     if settings.children.as_str() == "look" {
@@ -126,8 +133,8 @@ pub(crate) fn summary_field(settings: &Settings) -> &'static str {
     }
 }
 
-/// Projects the reason why a write was refused: the type of the array, its size, the one child, and whether the children
-/// are exactly those listed.
+/// Projects the reason why a write was refused: the version of a subset, the type of the array, its size, the one child, and
+/// whether the children are exactly those listed.
 pub(crate) fn summary(settings: &Settings, child: Option<&ChildId>, listed: Option<&[ChildId]>) -> Document {
     let array = format!("${}", settings.children);
     let mut summary = doc! {
@@ -137,7 +144,7 @@ pub(crate) fn summary(settings: &Settings, child: Option<&ChildId>, listed: Opti
     if let Some(listed) = listed {
         summary.insert("exactly", has_exactly(settings, listed));
     }
-    let mut projection = doc! { "_id": 1 };
+    let mut projection = doc! { "_id": 1, settings.version().as_str(): 1 };
     if let Some(child) = child {
         projection.extend(only(settings, child));
     }
@@ -304,7 +311,10 @@ mod tests {
             ..Settings::example()
         };
         let projection = summary(&settings, Some(&home()), None);
-        assert_eq!(projection.keys().collect::<Vec<_>>(), ["_id", "look", "looked"]);
+        assert_eq!(
+            projection.keys().collect::<Vec<_>>(),
+            ["_id", "look_version", "look", "looked"]
+        );
     }
 
     #[test]

@@ -27,6 +27,11 @@ impl Settings {
         }
     }
 
+    /// Returns the field of a parent that a subset repository manages, or whose migration to one has begun.
+    pub(crate) fn version(&self) -> FieldName {
+        self.children.version()
+    }
+
     /// Returns the bound for filters and the validator.
     pub(crate) fn max_bson(&self) -> i32 {
         i32::try_from(self.max_children).unwrap_or(i32::MAX)

@@ -5,12 +5,12 @@ use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::{CommandError, duplicate_key};
 use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result, send};
 use mongodb::ClientSession;
-use mongodb::bson::{Document, RawDocumentBuf};
+use mongodb::bson::{Document, RawDocumentBuf, doc};
 use mongodb::options::{Collation, FindOneAndUpdateOptions, FindOneOptions, UpdateModifications, UpdateOptions};
 use tracing::Span;
 
 use crate::form::child_id::ChildId;
-use crate::form::document::{has_child, limit_reached};
+use crate::form::document::{check_not_migrated, has_child, limit_reached};
 use crate::form::grandchild::Grandchild;
 use crate::query;
 use crate::repository::Shared;
@@ -39,15 +39,17 @@ pub(crate) enum Needs<'a> {
 }
 
 impl Needs<'_> {
-    /// Matches the parent if it has what the write needs.
+    /// Matches the parent if it has what the write needs, and is not migrated to a subset.
     fn filter(self, settings: &Settings, parent: &DocumentId) -> Document {
-        match self {
+        let mut filter = match self {
             Self::Room(child) => query::parent_with_room(settings, parent, child),
             Self::Child(child) => query::parent_with(settings, parent, child),
             Self::ChildOrRoom(child) => query::upsert::parent_with_or_with_room(settings, parent, child),
             Self::Grandchild(child, grandchild) => query::grandchild::parent_with(settings, parent, child, grandchild),
             Self::Exactly(children) => query::parent_with_exactly(settings, parent, children),
-        }
+        };
+        filter.insert(settings.version().as_str(), doc! { "$exists": false });
+        filter
     }
 
     /// The server compares ids by the collection's collation in the expressions of an update, but not in those of its
@@ -151,6 +153,9 @@ impl<'a> ChildWrite<'a> {
 
     fn reason_in(&self, parent: &RawDocumentBuf) -> Option<Error> {
         let settings = &self.shared.settings;
+        if let Err(migrated) = check_not_migrated(settings, parent) {
+            return Some(migrated);
+        }
         let children = settings.children.as_str();
         let summary = parent.get_document(query::summary_field(settings)).ok();
         let kind = summary.and_then(|summary| summary.get_str("type").ok());

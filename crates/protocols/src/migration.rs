@@ -6,8 +6,11 @@
 //!
 //! The model has one parent. Left out: the checks before the migration, and chunks.
 
+mod embedded;
+
 use stateright::Property;
 
+use self::embedded::{are_kept, change_embedded, is_refused};
 use crate::subset::write::{Change, Ended, Write};
 use crate::subset::{self, Child, Documents, PARENT, Parent, is_stored, name, top};
 use crate::world::{Protocol, Ran, State, World};
@@ -21,6 +24,8 @@ pub enum Form {
     ParentFirst,
     /// The same, but does not record which call is active, and does not wait for an earlier copy.
     Unfenced,
+    /// The same, but does not mark the parent, which repositories of embedded children refuse.
+    Unmarked,
     /// A script: reads the embedded children, inserts them and truncates the array, while programs continue to embed
     /// children.
     Script,
@@ -42,8 +47,9 @@ pub enum Client {
     Migrate(Migrate),
     /// A write by a repository.
     Write(Write),
-    /// A program that embeds a child, as before the migration.
-    Embed(Child, bool),
+    /// A change of the embedded children by their repository, as before the migration, or by a script, and whether it is
+    /// acknowledged.
+    Embed(Change, Option<bool>),
 }
 
 /// A migration and its progress.
@@ -65,6 +71,8 @@ enum At {
     Record,
     /// Waits until no copy is active.
     Wait,
+    /// Marks the parent, if it is unmanaged.
+    Mark,
     /// The copy: reads in the record whether it is still the active one.
     Fence,
     /// The copy: reads which children the collection has.
@@ -114,6 +122,7 @@ impl Migrate {
         match self.at {
             At::Record => vec!["upsert mongo_patterns"],
             At::Wait => vec!["read the server"],
+            At::Mark => vec!["update product"],
             At::Fence => vec!["merge product into review"],
             At::Rebuild => vec!["merge product into product"],
             At::Finish => vec!["update mongo_patterns"],
@@ -130,11 +139,20 @@ impl Migrate {
                 match form {
                     Form::Script => At::Parent,
                     Form::Unfenced => At::Fence,
-                    Form::Ours | Form::ParentFirst => At::Wait,
+                    Form::Ours | Form::ParentFirst | Form::Unmarked => At::Wait,
                 }
             }
             At::Wait if documents.copies > 0 => return Ran::Waits,
-            At::Wait => At::Fence,
+            At::Wait if form == Form::Unmarked => At::Fence,
+            At::Wait => At::Mark,
+            At::Mark if documents.transactions.is_locked(PARENT) => return Ran::Waits,
+            At::Mark => {
+                if documents.parent.as_ref().is_some_and(Parent::is_unmanaged) {
+                    documents.marked = true;
+                    documents.transactions.wrote(PARENT);
+                }
+                At::Fence
+            }
             At::Fence if documents.run != self.run && form != Form::Unfenced => At::Rebuild, // no copy needed
             At::Fence => {
                 documents.copies += 1;
@@ -256,11 +274,15 @@ impl Protocol for Migration {
         match client {
             Client::Migrate(migrate) => migrate.run(self.form, documents),
             Client::Write(call) => call.run(subset::Form::Ours, false, documents, me),
-            Client::Embed(child, has_ended) => {
-                if let Some(parent) = &mut documents.parent {
-                    parent.subset.push(*child);
-                }
-                *has_ended = true;
+            Client::Embed(_, acknowledged) if self.form != Form::Script && is_refused(documents) => {
+                *acknowledged = Some(false);
+                Ran::Done
+            }
+            Client::Embed(..) if documents.transactions.is_locked(PARENT) => Ran::Waits,
+            Client::Embed(change, acknowledged) => {
+                change_embedded(documents, *change);
+                documents.transactions.wrote(PARENT);
+                *acknowledged = Some(true);
                 Ran::Done
             }
         }
@@ -270,7 +292,7 @@ impl Protocol for Migration {
         match client {
             Client::Migrate(migrate) => matches!(migrate.at, At::Ended(_)),
             Client::Write(call) => call.ended().is_some(),
-            Client::Embed(_, has_ended) => *has_ended,
+            Client::Embed(_, acknowledged) => acknowledged.is_some(),
         }
     }
 
@@ -307,7 +329,7 @@ impl Protocol for Migration {
         match client {
             Client::Migrate(migrate) => Client::Migrate(Migrate::new(migrate.run + AGAIN)),
             Client::Write(call) => Client::Write(call.retry(subset::Form::Ours)),
-            Client::Embed(child, _) => Client::Embed(*child, true),
+            Client::Embed(change, _) => Client::Embed(*change, Some(false)),
         }
     }
 
@@ -315,10 +337,10 @@ impl Protocol for Migration {
         vec![
             Property::always("no child is lost", |world, state: &Moment| {
                 let (start, _) = &world.protocol.starts[state.start];
-                let embedded = start.parent.iter().flat_map(|parent| &parent.subset);
-                let stored = start.children.iter().chain(embedded).map(|(id, _)| *id);
-                let new = state.clients.iter().filter_map(|client| match client {
-                    Client::Embed((id, _), true) => Some(*id),
+                let initial = start.parent.iter().flat_map(|parent| &parent.subset);
+                let stored = start.children.iter().chain(initial).map(|(id, _)| *id);
+                let new = embedded(state).filter_map(|change| match change {
+                    Change::Insert((id, _)) => Some(id),
                     _ => None,
                 });
                 stored
@@ -328,6 +350,10 @@ impl Protocol for Migration {
             Property::always("an acknowledged write is stored", |_, state: &Moment| {
                 writes(state).all(|call| is_stored(&state.documents, call))
             }),
+            Property::always(
+                "an acknowledged change of an embedded child is kept",
+                |_, state: &Moment| are_kept(&state.documents, embedded(state)),
+            ),
             Property::always(
                 "when all calls have returned, the parent is correct",
                 |world, state: &Moment| !world.is_quiet(state) || state.dead != 0 || state.documents.is_correct(false),
@@ -392,6 +418,15 @@ fn is_kept(documents: &Documents, id: u8) -> bool {
 
 fn is_deleted(state: &Moment, id: u8) -> bool {
     writes(state).any(|call| call.change == Change::Delete(id))
+        || embedded(state).any(|change| change == Change::Delete(id))
+}
+
+/// Returns the acknowledged changes of embedded children.
+fn embedded(state: &Moment) -> impl Iterator<Item = Change> {
+    state.clients.iter().filter_map(|client| match client {
+        Client::Embed(change, Some(true)) => Some(*change),
+        _ => None,
+    })
 }
 
 fn writes(state: &Moment) -> impl Iterator<Item = &Write> {

@@ -230,8 +230,7 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
                 "the first subset has a filter, but pages of all children have its order: add one without a filter before it",
             ));
         }
-        let version = self.version.unwrap_or_else(|| format!("{}_version", first.field));
-        let version = FieldName::new(version)?;
+        let version = self.version.map_or_else(|| Ok(first.field.version()), FieldName::new)?;
         let total = self
             .total
             .map(|field| (Kind::Count, child_id.as_str().to_owned(), field));

@@ -149,7 +149,7 @@
 //! | [`verify`](SubsetRepository::verify) | 2, and 1 for each finding | all parents, their first children, and all children |
 //! | [`repair`](SubsetRepository::repair) | those, and 3 for each stale parent | the same |
 //! | [`follow`](SubsetRepository::follow) | 2 for each batch of changes, and 3 for each of its parents; 1 a second | those of `rebuild` for each parent |
-//! | [`migrate_from_embedded`](SubsetRepository::migrate_from_embedded) | about 15, and 3 for each chunk of 100,000 children | the parents three or four times, the embedded children, and twice those of `rebuild_all` |
+//! | [`migrate_from_embedded`](SubsetRepository::migrate_from_embedded) | about 15, and 4 for each chunk of 100,000 children | the parents three or four times, the embedded children, and twice those of `rebuild_all` |
 //! | [`migrate_existing`](SubsetRepository::migrate_existing), [`migrate_layout_from`](SubsetRepository::migrate_layout_from) | about 7, and 1 for each 10,000 parents | twice those of `rebuild_all`; `migrate_existing` also the parent field of all children |
 //! | [`ensure_indexes`](SubsetRepository::ensure_indexes) | 4, or 8 the first time | all, the first time |
 //!
@@ -221,7 +221,8 @@
 //!   [`migrate_existing`](SubsetRepository::migrate_existing).
 //! - Another order, size, or other embedded fields: [`migrate_layout_from`](SubsetRepository::migrate_layout_from).
 //!
-//! All run on the server, concurrently with writers of this crate, and resume after interruptions. `plan()` returns
+//! All run on the server, concurrently with writers of this crate, the first one also with those of the embedded pattern, and
+//! resume after interruptions. None removes a child that only a parent has. `plan()` returns
 //! every command that they would send.
 //!
 //! A parent that embeds children and has no version is *unmanaged*: no repository has written it. Its children may be

@@ -26,7 +26,7 @@ pub(crate) async fn existing(
     if discard {
         discard_embedded(shared, conn).await?;
     }
-    let (parents, rebuilt_individually) = rebuild_chunks(shared, conn, false, progress).await?;
+    let (parents, rebuilt_individually) = rebuild_chunks(shared, conn, false, !discard, progress).await?;
     Ok(Migrated {
         created_indexes: ensured.created,
         parents,
@@ -45,6 +45,7 @@ pub(crate) async fn layout(
 ) -> Result<Migrated> {
     check(shared, old)?;
     let ensure = shared.ensure();
+    ensure.check_deployment(conn).await?;
     let old_settings = old.settings.stored_form(old.children.name());
     if ensure.entry.check_change(conn, &old_settings).await? == StoredSettings::None {
         return Err(ensure.entry.missing());
@@ -58,7 +59,7 @@ pub(crate) async fn layout(
         None => None,
     };
     let has_other_order = shared.settings.first().order != old.settings.first().order;
-    let (parents, rebuilt_individually) = rebuild_chunks(shared, conn, has_other_order, progress).await?;
+    let (parents, rebuilt_individually) = rebuild_chunks(shared, conn, has_other_order, true, progress).await?;
     Ok(Migrated {
         created_indexes: ensured.created,
         dropped_index,

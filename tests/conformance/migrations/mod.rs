@@ -12,6 +12,7 @@ mod options;
 mod patterns;
 mod plans;
 mod running;
+mod two_forms;
 
 use mongo_patterns_testkit::TestDatabase;
 

@@ -186,7 +186,7 @@ fn not_equal(compared: &Compared, total: u64) -> Error {
     Error::new(
         ErrorKind::CountMismatch,
         format!(
-            "{unequal} of {keys} keys have different numbers of items in the two collections, and of {total} items at the start {items} are in buckets: stop all writers of both, and migrate again; if the source was written to, empty the target first"
+            "{unequal} of {keys} keys have different numbers of items in the two collections, and of {total} items at the start {items} are in buckets: stop all writers of both, store what only the target has in the source, empty the target, then migrate again"
         ),
     )
 }

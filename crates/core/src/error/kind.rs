@@ -113,7 +113,8 @@ kinds! {
         ChildSetMismatch: State = "child-set-mismatch",
         /// The document is at another revision than the call expects, or begins at another time.
         RevisionMismatch: State = "revision-mismatch",
-        /// The document has a schema version that this program does not know: a later release has written it.
+        /// The document has a form that this program does not know: a later release has written it with a newer schema version,
+        /// or has begun to migrate it to another pattern.
         NewerVersion: State = "newer-version",
         /// Other documents refer to the document.
         Referenced: State = "referenced",

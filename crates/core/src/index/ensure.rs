@@ -267,13 +267,15 @@ impl<'a> Ensure<'a> {
         })
     }
 
-    /// Does what [`check`](Self::check) does, for a migration of documents that the application has written: it checks their
-    /// fields too, unless [`run_after`](Self::run_after) does.
+    /// Does what [`check`](Self::check) does, for a migration of documents that the application has written: it checks the
+    /// deployment and their fields too, unless [`run_after`](Self::run_after) does.
     ///
     /// # Errors
-    /// Those of [`check`](Self::check), and of [`check_own_fields`](Self::check_own_fields).
+    /// Those of [`check_deployment`](Self::check_deployment), [`check`](Self::check), and
+    /// [`check_own_fields`](Self::check_own_fields).
     pub fn check_for_migration<'s>(&'s self, conn: &'s mut Conn<'_>) -> BoxFuture<'s, Result<State>> {
         Box::pin(async move {
+            self.check_deployment(conn).await?;
             let state = self.check(conn).await?;
             if state != State::None {
                 self.check_own_fields(conn).await?;

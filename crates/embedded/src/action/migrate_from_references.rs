@@ -45,9 +45,9 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// that was killed.
     ///
     /// # Cost
-    /// Six round trips, one more if the child's id is not `_id`, one more with a progress callback, and two for each 1000
-    /// parents. The server reads the source three times, by index when it gathers the children of a parent, and the parents
-    /// four times.
+    /// Seven round trips, one more if the child's id is not `_id`, one more with a progress callback, and two for each 1000
+    /// parents. The server reads the source four times, by index when it gathers the children of a parent, and the parents
+    /// five times.
     ///
     /// # Cancel safety
     /// It stops between two commands, and the server may still execute the last one. Each parent has all of its
@@ -68,8 +68,9 @@ impl<P, C> EmbeddedRepository<P, C> {
     ///
     /// With the migration unfinished; run it again:
     ///
-    /// - [`CountMismatch`]: at the end a parent does not have as many children as refer to it, because another program
-    ///   wrote to one of the collections.
+    /// - [`CountMismatch`]: at the end a parent does not have the children that refer to it, because another program
+    ///   wrote to one of the collections. Insert what only a parent has into the source, remove the array from the parent,
+    ///   and call it again.
     /// - [`DuplicateKey`]: a unique index of your own refused a parent with its children.
     /// - Those of the driver.
     pub fn migrate_from_references<D: Send + Sync>(

@@ -1,7 +1,7 @@
 //! The calls that read.
 
 #[allow(unused_imports)] // the links of the documentation use them
-use mongo_patterns_core::ErrorKind::{Decode, InvalidArgument, InvalidItemId};
+use mongo_patterns_core::ErrorKind::{Decode, InvalidArgument, InvalidItemId, NewerVersion};
 use mongo_patterns_core::action::{Find, Read};
 use mongo_patterns_core::{DocumentId, IntoId};
 use mongodb::bson::Document;
@@ -33,7 +33,8 @@ impl<P, C: DeserializeOwned> EmbeddedRepository<P, C> {
     /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// [`InvalidArgument`] and [`InvalidItemId`] for ids of invalid types, and [`Decode`].
+    /// [`InvalidArgument`] and [`InvalidItemId`] for ids of invalid types, [`NewerVersion`] when the parent is [migrated to a
+    /// subset](crate#migrations), and [`Decode`].
     pub fn child(&self, parent: impl IntoId, child_id: impl IntoId) -> Read<'_, Option<C>> {
         let (shared, parent, child) = (
             self.shared(),
@@ -43,11 +44,10 @@ impl<P, C: DeserializeOwned> EmbeddedRepository<P, C> {
         Read::new(shared.operation("child"), async move |mut conn| {
             let (collection, settings) = (&shared.collection, &shared.settings);
             let (parent, child) = (parent?, child?);
-            let filter = query::parent_with(settings, &parent, &child);
             let only = FindOneOptions::builder()
-                .projection(query::only(settings, &child))
+                .projection(query::only_and_version(settings, &child))
                 .build();
-            let stored = conn.find_one(collection, filter, only).await?;
+            let stored = conn.find_one(collection, query::parent(&parent), only).await?;
             stored.map_or(Ok(None), |stored| decode_child(settings, &stored))
         })
     }
@@ -76,7 +76,8 @@ impl<P: DeserializeOwned, C> EmbeddedRepository<P, C> {
     /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// [`InvalidArgument`] for an `_id` of an invalid type, and [`Decode`].
+    /// [`InvalidArgument`] for an `_id` of an invalid type, [`NewerVersion`] when the parent is [migrated to a
+    /// subset](crate#migrations), whose array has only the first of its children, and [`Decode`].
     pub fn get(&self, id: impl IntoId) -> Read<'_, Option<P>> {
         let (shared, parent) = (self.shared(), DocumentId::new(id));
         Read::new(shared.operation("get"), async move |mut conn| {
@@ -109,7 +110,8 @@ impl<P: DeserializeOwned, C> EmbeddedRepository<P, C> {
     /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// [`Decode`], and those of the driver, as for a filter that the server refuses.
+    /// [`Decode`], [`NewerVersion`] at a parent that is [migrated to a subset](crate#migrations), and those of the driver, as
+    /// for a filter that the server refuses. A filter on children does not match those that a subset no longer embeds.
     pub fn find(&self, filter: Document) -> Find<'_, P> {
         let shared = self.shared();
         let settings = &shared.settings;

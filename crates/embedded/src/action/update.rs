@@ -54,7 +54,7 @@ impl<P, C> EmbeddedRepository<P, C> {
     ///
     /// With nothing changed: [`NotFound`] when there is no such parent, [`ChildNotFound`] when it has no such child,
     /// [`InvalidArgument`] when the update does not suit the stored child, such as `$inc` of a text, [`Corrupt`],
-    /// [`TooLarge`], [`DuplicateKey`] and [`Contention`].
+    /// [`TooLarge`], [`NewerVersion`], [`DuplicateKey`] and [`Contention`].
     pub fn update_child(
         &self,
         parent: impl IntoId,
@@ -116,7 +116,7 @@ impl<P, C> EmbeddedRepository<P, C> {
     ///
     /// With nothing changed: [`NotFound`] when there is no such parent, [`ChildNotFound`] when it has no such child,
     /// [`GrandchildNotFound`] when that has no such list, or no such element in it, [`InvalidArgument`] when the update does
-    /// not suit the stored element, [`Corrupt`], [`TooLarge`], [`DuplicateKey`] and [`Contention`].
+    /// not suit the stored element, [`Corrupt`], [`TooLarge`], [`NewerVersion`], [`DuplicateKey`] and [`Contention`].
     pub fn update_grandchild(
         &self,
         parent: impl IntoId,

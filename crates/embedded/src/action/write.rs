@@ -5,7 +5,7 @@ use std::collections::HashSet;
 #[allow(unused_imports)] // the links of the documentation use them
 use mongo_patterns_core::ErrorKind::{
     AlreadyExists, ChildNotFound, ChildSetMismatch, Contention, Corrupt, DuplicateKey, Encode, InvalidArgument,
-    InvalidItemId, LimitReached, NotFound, TooLarge,
+    InvalidItemId, LimitReached, NewerVersion, NotFound, TooLarge,
 };
 use mongo_patterns_core::action::Write;
 use mongo_patterns_core::conn::Conn;
@@ -52,9 +52,10 @@ impl<P, C: Serialize> EmbeddedRepository<P, C> {
     /// # Errors
     /// The child is not stored, unless the [outcome is unknown](Error::is_outcome_unknown). Then retry: `AlreadyExists`
     /// means that the first call stored it. With nothing stored: [`LimitReached`], [`NotFound`] when there is no such
-    /// parent, [`AlreadyExists`] when it has a child with this id, also if it is full, [`InvalidArgument`] and
-    /// [`InvalidItemId`] for ids of invalid types, [`Encode`], [`TooLarge`] when the parent would exceed 16 MiB, [`Corrupt`]
-    /// when its children are not an array, [`DuplicateKey`] by a unique index of your own, and [`Contention`].
+    /// parent, [`NewerVersion`] when it is [migrated to a subset](crate#migrations), [`AlreadyExists`] when it has a child
+    /// with this id, also if it is full, [`InvalidArgument`] and [`InvalidItemId`] for ids of invalid types, [`Encode`],
+    /// [`TooLarge`] when the parent would exceed 16 MiB, [`Corrupt`] when its children are not an array, [`DuplicateKey`]
+    /// by a unique index of your own, and [`Contention`].
     pub fn add_child(&self, parent: impl IntoId, child: &C) -> Write<'_, ()> {
         let (shared, parent, child) = (self.shared(), DocumentId::new(parent), encode(child));
         Write::new(shared.operation("add_child"), async move |session| {
@@ -93,7 +94,8 @@ impl<P: Serialize, C> EmbeddedRepository<P, C> {
     ///
     /// # Errors
     /// With nothing sent: [`Encode`], [`InvalidArgument`] when its `_id` has an invalid type, its children are not an
-    /// array, one of them is not a document, or two have the same id, [`InvalidItemId`] when a child has no valid id,
+    /// array, one of them is not a document, two have the same id, or it has the field of a parent that is [migrated to a
+    /// subset](crate#migrations), [`InvalidItemId`] when a child has no valid id,
     /// [`LimitReached`] when it has more children than it may, and [`TooLarge`] when it would exceed 16 MiB.
     ///
     /// With nothing stored: [`AlreadyExists`] when there is a parent with this `_id`, and [`DuplicateKey`] by a unique
@@ -182,8 +184,8 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// With nothing changed: [`NotFound`] when there is no such parent, [`InvalidArgument`] and [`InvalidItemId`] for
-    /// ids of invalid types, [`Corrupt`] and [`Contention`].
+    /// With nothing changed: [`NotFound`] when there is no such parent, [`NewerVersion`], [`InvalidArgument`] and
+    /// [`InvalidItemId`] for ids of invalid types, [`Corrupt`] and [`Contention`].
     pub fn remove_child(&self, parent: impl IntoId, child_id: impl IntoId) -> Write<'_, Removed> {
         let (shared, parent, child) = (
             self.shared(),
@@ -231,8 +233,9 @@ impl<P, C> EmbeddedRepository<P, C> {
     ///
     /// # Errors
     /// With nothing changed: [`ChildSetMismatch`] when the ids are not those of all children, for example because
-    /// another writer added or removed one; [`NotFound`] when there is no such parent, [`InvalidArgument`] when an id
-    /// is repeated or the parent's `_id` has an invalid type, [`InvalidItemId`], [`Corrupt`] and [`Contention`].
+    /// another writer added or removed one; [`NotFound`] when there is no such parent, [`NewerVersion`],
+    /// [`InvalidArgument`] when an id is repeated or the parent's `_id` has an invalid type, [`InvalidItemId`],
+    /// [`Corrupt`] and [`Contention`].
     pub fn reorder_children<I: IntoId>(
         &self,
         parent: impl IntoId,

@@ -43,6 +43,15 @@ pub(crate) fn check_parent(settings: &Settings, parent: &mut Document) -> Result
     if let Some(id) = parent.get("_id") {
         DocumentId::new(id.clone())?;
     }
+    let version = settings.version();
+    if parent.contains_key(version.as_str()) {
+        return Err(Error::new(
+            ErrorKind::InvalidArgument,
+            format!(
+                "the parent has the field `{version}`, which marks a parent that is migrated to a subset, nothing was stored: leave it out"
+            ),
+        ));
+    }
     let children = match parent.get(settings.children.as_str()) {
         Some(Bson::Array(children)) => children,
         Some(_) => {
@@ -101,14 +110,38 @@ pub(crate) fn has_child(settings: &Settings, parent: &RawDocument, id: &ChildId)
 }
 
 /// Decodes a parent as the repository's type.
+///
+/// # Errors
+/// Those of [`check_not_migrated`], and `Decode`.
 pub(crate) fn decode_parent<P: DeserializeOwned>(settings: &Settings, document: &RawDocument) -> Result<P> {
+    check_not_migrated(settings, document)?;
     let text =
         "a stored parent cannot be read as the repository's parent type: change the type, or correct the document";
     stored::decode(document, settings.children.as_str(), text)
 }
 
+/// Refuses a parent that a subset repository manages, whose array has only the first of its children, and one whose migration
+/// has begun.
+///
+/// # Errors
+/// [`NewerVersion`](ErrorKind::NewerVersion).
+pub(crate) fn check_not_migrated(settings: &Settings, parent: &RawDocument) -> Result<()> {
+    let version = settings.version();
+    if !matches!(parent.get(version.as_str()), Ok(Some(_))) {
+        return Ok(());
+    }
+    let message = format!(
+        "the parent has the field `{version}`, so it is migrated to a subset, or its migration has begun, nothing was changed: read and write its children by the subset repository"
+    );
+    Err(Error::new(ErrorKind::NewerVersion, message).of_document(stored::id_of(parent), version.as_str()))
+}
+
 /// Decodes the one child of a parent that was read without its others.
+///
+/// # Errors
+/// Those of [`check_not_migrated`], and `Decode`.
 pub(crate) fn decode_child<C: DeserializeOwned>(settings: &Settings, parent: &RawDocument) -> Result<Option<C>> {
+    check_not_migrated(settings, parent)?;
     let field = settings.children.as_str();
     let children = parent.get_array(field).ok();
     let child = children.and_then(|children| children.get_document(0).ok());

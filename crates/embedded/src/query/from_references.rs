@@ -4,6 +4,7 @@ use mongo_patterns_core::FieldName;
 use mongo_patterns_core::migration::{ChunkedFind, and, count_if, selecting};
 use mongodb::bson::{Bson, Document, doc};
 
+use super::child_ids;
 use crate::form::child_id::CHILD_ID_TYPES;
 use crate::settings::Settings;
 
@@ -27,10 +28,12 @@ pub(crate) struct FromReferences<'a> {
 }
 
 impl FromReferences<'_> {
-    /// Matches a parent that has no children yet.
+    /// Matches a parent that has no children yet, and is not migrated to a subset.
     fn is_open(&self) -> Document {
         let array = format!("${}", self.settings.children);
-        doc! { "$or": [{ "$eq": [{ "$type": &array }, "missing"] }, { "$eq": [array, []] }] }
+        let is_missing = |path: &str| doc! { "$eq": [{ "$type": path }, "missing"] };
+        let has_none = doc! { "$or": [is_missing(&array), { "$eq": [&array, []] }] };
+        doc! { "$and": [has_none, is_missing(&format!("${}", self.settings.version()))] }
     }
 
     /// Gathers the children of a parent, in their embedded form, in a field `c`.
@@ -104,6 +107,18 @@ impl FromReferences<'_> {
 
     /// Counts the parents whose children differ from those that the migration would give them.
     pub(crate) fn occupied(&self) -> [Document; 6] {
+        self.differing(doc! { "$ne": ["$a", "$c"] })
+    }
+
+    /// Counts the parents with children that lack one of those that refer to them.
+    pub(crate) fn incomplete(&self) -> [Document; 6] {
+        let [embedded, referring] = ["$a", "$c"].map(|array| child_ids(self.settings, array));
+        let has_all = doc! { "$setIsSubset": [referring, embedded] };
+        self.differing(doc! { "$not": [{ "$cond": [{ "$isArray": "$a" }, has_all, false] }] })
+    }
+
+    /// Counts the parents with children, in the field `a`, that meet a condition with those that refer to them, in `c`.
+    fn differing(&self, condition: Document) -> [Document; 6] {
         let array = format!("${}", self.settings.children);
         let mut group = doc! { "_id": null };
         count_if(&mut group, "bad", doc! { "$not": ["$is_array"] }, 1, "$_id");
@@ -113,7 +128,7 @@ impl FromReferences<'_> {
             doc! { "$project": { "a": array } },
             self.gathered(),
             // A `$match` would copy both, and the server limits the copy to 16 MiB.
-            doc! { "$project": { "is_array": { "$isArray": "$a" }, "differs": { "$ne": ["$a", "$c"] } } },
+            doc! { "$project": { "is_array": { "$isArray": "$a" }, "differs": condition } },
             doc! { "$match": { "differs": true } },
             doc! { "$group": group },
         ]
@@ -249,9 +264,9 @@ mod tests {
             filter: &doc! {},
             skips_invalid: false,
         };
-        let open = doc! { "$or": [
-            { "$eq": [{ "$type": "$addresses" }, "missing"] },
-            { "$eq": ["$addresses", []] },
+        let open = doc! { "$and": [
+            { "$or": [{ "$eq": [{ "$type": "$addresses" }, "missing"] }, { "$eq": ["$addresses", []] }] },
+            { "$eq": [{ "$type": "$addresses_version" }, "missing"] },
         ] };
         let gathered = doc! { "$lookup": {
             "from": "address",

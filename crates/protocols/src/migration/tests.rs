@@ -6,6 +6,10 @@ fn write(change: Change) -> Client {
     Client::Write(Write::new(subset::Form::Ours, change))
 }
 
+fn embed(change: Change) -> Client {
+    Client::Embed(change, None)
+}
+
 fn migrate(run: u8) -> Client {
     Client::Migrate(Migrate::new(run))
 }
@@ -26,6 +30,12 @@ fn no_child_is_lost_and_no_deleted_child_is_restored() {
         (embedded.clone(), vec![migrate(1), migrate(2), write(Delete(0))]),
         (embedded.clone(), vec![migrate(1), write(Delete(1)), write(Delete(0))]),
         (half.clone(), vec![migrate(1), write(Update((1, 2)))]),
+        (embedded.clone(), vec![migrate(1), migrate(2), embed(Update((0, 2)))]),
+        (embedded.clone(), vec![migrate(1), embed(Delete(0)), write(Delete(1))]),
+        (
+            embedded.clone(),
+            vec![migrate(1), embed(Insert((3, 7))), write(Insert((4, 1)))],
+        ),
     ];
     if is_long() {
         starts.extend([
@@ -64,11 +74,23 @@ fn without_the_record_an_earlier_copy_restores_a_deleted_child() {
 }
 
 #[test]
+fn without_the_mark_a_change_of_an_embedded_child_is_lost() {
+    let embedded = Documents::embedded(&[(0, 9)]);
+    let unmarked = |change| Migration {
+        form: Form::Unmarked,
+        starts: vec![(embedded.clone(), vec![migrate(1), embed(change)])],
+    };
+    for change in [Change::Update((0, 2)), Change::Delete(0)] {
+        explore(unmarked(change)).assert_refuted(&["an acknowledged change of an embedded child is kept"]);
+    }
+}
+
+#[test]
 fn a_script_loses_a_child_that_is_embedded_concurrently() {
     let embedded = Documents::embedded(&[(0, 9), (1, 8), (2, 5)]);
     let script = Migration {
         form: Form::Script,
-        starts: vec![(embedded, vec![migrate(1), Client::Embed((3, 1), false)])],
+        starts: vec![(embedded, vec![migrate(1), embed(Change::Insert((3, 1)))])],
     };
     explore(script).assert_refuted(&["no child is lost"]);
 }
@@ -78,7 +100,7 @@ fn the_code_sends_the_commands_of_the_model() {
     let migration = one_child(Form::Ours);
     let (mut documents, _) = migration.starts[0].clone();
     let sent = alone(&migration, &mut documents, migrate(1));
-    let [begin, chunk, finish] = [&sent[..2], &sent[2..4], &sent[4..]];
+    let [begin, chunk, finish] = [&sent[..2], &sent[2..5], &sent[5..]];
     // Each chunk is followed by the position in the record. The rest checks all parents.
     let chunks = |checks: &[&'static str]| {
         let chunk = [chunk, &["update mongo_patterns"]].concat();

@@ -29,6 +29,8 @@ pub struct Documents {
     pub children: Vec<Child>,
     /// Whether the parent has a second subset, which a refresh reads after the first one.
     pub second: bool,
+    /// Whether a migration has marked the parent.
+    pub marked: bool,
     /// The active call of a migration.
     pub run: u8,
     /// The number of active copies of a migration.

@@ -34,9 +34,15 @@ impl<P, C> SubsetRepository<P, C> {
     /// Parents with a version were written by repositories. They stay unchanged.
     ///
     /// # Concurrent writers
-    /// Stop the programs that embed children. Writers of this crate may continue. A write to a parent that is not
-    /// migrated yet, or to its children, fails with [`NotMigrated`], with nothing stored: retry it later. Smaller
-    /// [chunks](MigrateFromEmbedded::chunk) shorten the time that one parent takes. [`get`](Self::get) returns
+    /// Writers of this crate and of the embedded pattern may continue. A write by this crate to a parent that is not
+    /// migrated yet, or to its children, fails with [`NotMigrated`], with nothing stored: retry it later. A call of
+    /// `EmbeddedRepository` fails with [`NewerVersion`] from the moment when its parent is marked, before its children are
+    /// copied: the field of the version is null then. A migration that is abandoned leaves this field in the parents of one
+    /// chunk, where `$unset` removes it. Smaller [chunks](MigrateFromEmbedded::chunk) shorten the time that one parent takes.
+    ///
+    /// Stop other programs that embed children. What they embed in a parent before it is migrated stays there, and so does
+    /// what they embed afterwards, until a write of this repository replaces the subset: [`verify`](Self::verify) reports it
+    /// as [`NotStored`](crate::Problem::NotStored), and this call as [`CountMismatch`]. [`get`](Self::get) returns
     /// all embedded children before a parent is migrated, and the first of them afterwards.
     /// [`children`](Self::children) and [`child`](Self::child) find them afterwards.
     ///
@@ -62,8 +68,8 @@ impl<P, C> SubsetRepository<P, C> {
     /// | `array_in_order` | it embeds children with an array in a field of the order or of a figure |
     ///
     /// # Cost
-    /// The server reads the parents to migrate once or twice to check them, and twice, by id, to migrate them. A chunk
-    /// takes three round trips. At the end it does what [`rebuild_all`](Self::rebuild_all) does when it checks again. If
+    /// The server reads the parents to migrate once or twice to check them, and three times, by id, to migrate them. A chunk
+    /// takes four round trips. At the end it does what [`rebuild_all`](Self::rebuild_all) does when it checks again. If
     /// the collection of the children is not empty, the server reads the children of each parent once more to compare them:
     /// one by one, if those of a parent exceed its limits of memory.
     ///
@@ -79,13 +85,16 @@ impl<P, C> SubsetRepository<P, C> {
     /// - [`Corrupt`]: the field of the subset is not an array of documents, or two stored children have the same parent
     ///   and id.
     /// - [`InvalidArgument`]: embedded children have another value in the parent field, or an array in a field of the
-    ///   order; an unfinished migration has other names; or the chunk size is 0.
+    ///   order; an unfinished migration has other names; the chunk size is 0; or the field of the version has another name
+    ///   than the default, by which `EmbeddedRepository` knows migrated parents.
     /// - [`TargetNotEmpty`]: see [`allow_non_empty_target`](MigrateFromEmbedded::allow_non_empty_target).
     /// - Those of [`ensure_indexes`](Self::ensure_indexes).
     ///
     /// With the migration unfinished, so that it can be resumed:
     ///
-    /// - [`CountMismatch`]: another program embedded children concurrently.
+    /// - [`CountMismatch`]: another program embedded children concurrently. Stop it. If its parent is not migrated, call this
+    ///   again with [`allow_non_empty_target`](MigrateFromEmbedded::allow_non_empty_target). If it is, the error says so:
+    ///   [insert](Self::insert_many) what only the parent has, or discard it by [`rebuild`](Self::rebuild).
     /// - [`DuplicateKey`]: a unique index refused a child.
     /// - [`Contention`]: another call has taken the migration over, or the server still executes an earlier one.
     /// - Those of the driver.

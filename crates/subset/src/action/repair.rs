@@ -33,7 +33,8 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// # Cost
     /// Two aggregations: one reads all parents and as many children of each as are embedded, the other the parent field
-    /// of all children. With a total or figures, the first also reads all children. One more round trip for each finding.
+    /// of all children. With a total or figures, the first also reads all children. One more round trip for each finding, and two
+    /// for embedded children that are not stored.
     /// Without the indexes, one aggregation reads all children and groups them, on disk if needed. With a progress callback,
     /// which counts parents, one more for each 1000 parents, because the server then replies for each.
     ///
@@ -52,7 +53,8 @@ impl<P, C> SubsetRepository<P, C> {
     /// Repairs the findings of [`verify`](Self::verify), one by one: it rebuilds stale subsets.
     ///
     /// It does not repair children without a parent, because only you know whether they or their parent are missing.
-    /// Nor does it repair parents that embed children which are stored nowhere else.
+    /// Nor does it repair parents that embed children which are stored nowhere else: insert them, or discard them by
+    /// [`rebuild`](Self::rebuild).
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
@@ -84,7 +86,8 @@ impl<P, C> SubsetRepository<P, C> {
         Repair::new(shared.ensure(), |reporter, dry_run| repairs(shared, reporter, dry_run))
     }
 
-    /// Rebuilds the subset of a parent from its children, after another program wrote them.
+    /// Rebuilds the subset of a parent from its children, after another program wrote them. The parent no longer embeds a child
+    /// that is not stored.
     ///
     /// ```no_run
     /// # use mongo_patterns::subset::SubsetRepository;

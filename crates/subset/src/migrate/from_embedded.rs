@@ -4,6 +4,7 @@
 use mongo_patterns_core::catalog::Record;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::CommandError;
+use mongo_patterns_core::follow::with_majority;
 use mongo_patterns_core::migration::{Chunk, MigrateOptions, MigrationProgress, Step, check_filter, number, selecting};
 use mongo_patterns_core::{Error, ErrorKind, FoundInvalid, InvalidDocuments, Result, RetryPolicy, error};
 use mongodb::bson::Bson;
@@ -14,6 +15,7 @@ use crate::query::whole::RebuildScope;
 use crate::repair::rebuild::{rebuild, rebuild_stale};
 use crate::repository::Shared;
 use crate::results::Migrated;
+use crate::settings::Settings;
 
 pub(crate) struct FromEmbedded<'a> {
     pub(crate) shared: &'a Shared,
@@ -25,6 +27,7 @@ impl FromEmbedded<'_> {
     pub(crate) async fn migrate(&self, conn: &mut Conn<'_>, mut progress: MigrationProgress<'_>) -> Result<Migrated> {
         let (shared, commands) = (self.shared, self.commands());
         let Shared { parents, children, .. } = shared;
+        check_version(&shared.settings)?;
         let ensure = shared.ensure();
         let state = ensure.check_for_migration(conn).await?;
         self.options.check_selection(conn, parents, children).await?;
@@ -55,9 +58,9 @@ impl FromEmbedded<'_> {
             progress.advance(conn, chunk.weight).await;
         }
         let among = commands.rebuilt();
-        let scope = among.as_ref().map_or(RebuildScope::Stale, RebuildScope::StaleAmong);
-        rebuild(shared, conn, "rebuild the stale subsets", scope).await?;
-        let rebuilt = rebuild_stale(shared, conn, among).await;
+        let scope = RebuildScope::StaleAmong(&among);
+        rebuild(shared, conn, "rebuild the stale subsets", scope, true).await?;
+        let rebuilt = rebuild_stale(shared, conn, Some(among), true).await;
         rebuilt.map_err(embedded_concurrently)?;
         record.finish(conn, before + migrated.children).await?;
         Ok(migrated)
@@ -128,17 +131,35 @@ impl FromEmbedded<'_> {
         format!("mongo-patterns: move into {}", self.shared.children.namespace())
     }
 
-    /// Copies the children of some parents, and rebuilds the subsets of these. Both are idempotent.
+    /// Marks some parents, copies their children, and rebuilds their subsets. All three are idempotent.
     async fn migrate_chunk(&self, conn: &mut Conn<'_>, record: &Record, chunk: &Chunk) -> Result<()> {
         let Shared { parents, children, .. } = self.shared;
+        let (filter, mark) = self.commands().mark(&chunk.ids);
+        // A mark that is rolled back would let a program change what is copied by then.
+        let marked = with_majority(parents);
+        conn.write(Step::update_many("mark the parents of a chunk", &marked, filter, mark))
+            .await?;
         let stages = self.commands().copy(&Bson::Array(chunk.ids.clone()), record.ours());
         let copy = Step::aggregate("copy the children of a chunk", parents, stages)
             .comment(self.comment())
             .acknowledged_by(children);
         conn.write(copy).await.map_err(not_copied)?;
         let purpose = "rebuild the subsets of a chunk";
-        rebuild(self.shared, conn, purpose, RebuildScope::StaleOf(&chunk.ids)).await
+        rebuild(self.shared, conn, purpose, RebuildScope::StaleOf(&chunk.ids), true).await
     }
+}
+
+/// Refuses a version field by which repositories of embedded children do not know the parents that are migrated.
+fn check_version(settings: &Settings) -> Result<()> {
+    let expected = settings.first().field.version();
+    if settings.version == expected {
+        return Ok(());
+    }
+    let message = format!(
+        "the version field is `{}`, but repositories of embedded children only know `{expected}`, and would write to migrated parents, nothing was migrated: remove version_field(..)",
+        settings.version
+    );
+    Err(Error::new(ErrorKind::InvalidArgument, message))
 }
 
 fn not_copied(error: CommandError) -> Error {
@@ -157,7 +178,7 @@ fn embedded_concurrently(error: Error) -> Error {
     if error.kind() != ErrorKind::NotMigrated {
         return error;
     }
-    let message = "another program embedded children in a parent concurrently, and the parent keeps them: stop these programs, then migrate again";
+    let message = "another program embedded children in a parent that is not migrated, and the parent keeps them: stop these programs, then migrate again";
     let mismatch = Error::new(ErrorKind::CountMismatch, message);
     match (error.document_id(), error.field()) {
         (Some(id), Some(field)) => mismatch.of_document(id.clone(), field),

@@ -13,6 +13,11 @@
 //! No repository can delete children of a parent before all of them are copied, unless another copy is running. So a
 //! copy reads the record of the migration on the server, and a new call waits for the end of an earlier copy.
 //!
+//! ## Why are parents marked before their children are copied?
+//!
+//! A program that still embeds children could change or remove one that is copied already. The mark refuses it, by a
+//! condition in its own commands.
+//!
 //! ## Why does a copy compare ids in blocks?
 //!
 //! `$in` reads a list from its start for each child, so the time grows with the square of the list. `$setDifference` hashes
@@ -40,6 +45,14 @@ pub(crate) struct EmbeddedChildren<'a> {
 }
 
 impl EmbeddedChildren<'_> {
+    /// Marks parents by a version that is null: the repository of embedded children refuses them then, and for a subset they
+    /// are unmanaged.
+    pub(crate) fn mark(&self, parents: &[Bson]) -> (Document, Document) {
+        let mut filter = doc! { "_id": { "$in": parents } };
+        filter.extend(self.unmigrated());
+        (filter, doc! { "$set": { self.settings.version.as_str(): null } })
+    }
+
     /// Inserts the missing children of some parents, as long as the record still belongs to this call.
     pub(crate) fn copy(&self, parents: &Bson, record: Document) -> Vec<Document> {
         let child_id = &self.settings.child_id;
@@ -281,11 +294,13 @@ impl EmbeddedChildren<'_> {
         }
     }
 
-    /// Returns a filter of the parents whose subsets this migration rebuilds at its end. `None` for all.
-    pub(crate) fn rebuilt(&self) -> Option<Document> {
-        let takes_all = self.options.filter.is_empty() && self.options.skipped.is_none();
-        let is_not_skipped = || doc! { "$or": [{ "$nor": [self.unmigrated()] }, self.selected()] };
-        (!takes_all).then(|| and(self.options.filter.clone(), is_not_skipped()))
+    /// Returns a filter of the parents whose subsets this migration rebuilds at its end. It is empty for all.
+    pub(crate) fn rebuilt(&self) -> Document {
+        if self.options.filter.is_empty() && self.options.skipped.is_none() {
+            return Document::new();
+        }
+        let is_not_skipped = doc! { "$or": [{ "$nor": [self.unmigrated()] }, self.selected()] };
+        and(self.options.filter.clone(), is_not_skipped)
     }
 
     fn unmigrated(&self) -> Document {

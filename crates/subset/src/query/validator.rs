@@ -16,9 +16,11 @@ pub(crate) fn parents(settings: &Settings) -> Document {
     });
     let mut properties: Document = subsets.collect();
     let number = doc! { "bsonType": "number", "minimum": 0, "multipleOf": 1 };
-    for field in settings.total().into_iter().chain([&settings.version]) {
-        properties.insert(field.as_str(), number.clone());
-    }
+    // A migration that has begun sets it to null.
+    let mut version = number.clone();
+    version.insert("bsonType", ["number", "null"].to_vec());
+    properties.extend(settings.total().map(|total| (total.as_str().to_owned(), number.into())));
+    properties.insert(settings.version.as_str(), version);
     doc! { "$jsonSchema": { "bsonType": "object", "properties": properties } }
 }
 

@@ -24,12 +24,15 @@ mod columns;
 use mongodb::bson::{Bson, Document, doc};
 
 use self::columns::{Column, columns, lookups};
-use super::embedded_ids::{arrays, ids_of, is_unmanaged, is_unmanaged_at};
+use super::embedded_ids::{arrays, embedded_ids, ids_of, is_unmanaged, is_unmanaged_at};
 use super::{by_id, children_of, is_version, next_version};
 use crate::settings::Settings;
 
 /// The field of a row with whether each of several subsets is stale.
 pub(crate) const STALE: &str = "stale";
+
+/// The field of the row of one parent with the number of children that only it embeds, if it has a version.
+pub(crate) const NOT_STORED: &str = "not_stored";
 
 /// The field with whether a stage selects a document.
 pub(crate) const SELECTED: &str = "selected";
@@ -49,12 +52,17 @@ fn stored(settings: &Settings, columns: &[Column<'_>]) -> Document {
     doc! { "$project": with_version(columns.iter().map(Column::projected), version) }
 }
 
-/// Returns the ids and versions of stale parents, and which of several subsets are stale: among all, or one.
+/// Returns the ids and versions of stale parents, and which of several subsets are stale: among all, or one, of which it also
+/// counts the children that only a parent with a version embeds.
 pub(crate) fn stale(settings: &Settings, children: &str, parent: Option<&Bson>) -> Vec<Document> {
     let (comparison, differ) = compared(settings, children);
     let mut stages: Vec<Document> = parent.map(|id| doc! { "$match": by_id(id) }).into_iter().collect();
     stages.extend(comparison);
     let mut row = doc! { "version": 1 };
+    if parent.is_some() {
+        stages.push(ids_of_children(settings, children, doc! { "id": "$_id" }, "found"));
+        row.insert(NOT_STORED, not_stored(settings));
+    }
     if settings.subsets.len() > 1 {
         row.insert(STALE, differ[..settings.subsets.len()].to_vec());
     }
@@ -98,7 +106,7 @@ fn either(mut conditions: Vec<Document>) -> Document {
 pub(crate) enum RebuildScope<'a> {
     /// All whose subset is not exactly the first of their children.
     Stale,
-    /// Those among the parents of a filter.
+    /// Those among the parents of a filter, which may be empty.
     StaleAmong(&'a Document),
     /// Those among these.
     StaleOf(&'a [Bson]),
@@ -107,34 +115,55 @@ pub(crate) enum RebuildScope<'a> {
 }
 
 /// Writes the subsets of parents whose version is still the same. An unmanaged parent is written only if all children
-/// that it embeds are stored, and if it still embeds the same ones.
-pub(crate) fn rebuild(settings: &Settings, parents: &str, children: &str, scope: RebuildScope<'_>) -> Vec<Document> {
+/// that it embeds are stored, and if it still embeds the same ones; with `keeps_embedded`, each parent.
+pub(crate) fn rebuild(
+    settings: &Settings,
+    parents: &str,
+    children: &str,
+    scope: RebuildScope<'_>,
+    keeps_embedded: bool,
+) -> Vec<Document> {
     let version = format!("${}", settings.version);
     let columns = columns(settings);
     let among = match scope {
         RebuildScope::Stale => None,
-        RebuildScope::StaleAmong(filter) => Some(filter.clone()),
+        RebuildScope::StaleAmong(filter) => Some(filter.clone()).filter(|filter| !filter.is_empty()),
         RebuildScope::StaleOf(ids) | RebuildScope::AllOf(ids) => Some(doc! { "_id": { "$in": ids } }),
     };
     let mut stages: Vec<_> = among.map(|filter| doc! { "$match": filter }).into_iter().collect();
     stages.push(stored(settings, &columns));
-    let subsets = columns.iter().filter(|column| column.figure.is_none());
-    let embedded: Vec<_> = subsets.map(Column::stored).collect();
+    let embedded = stored_arrays(&columns);
+    let ids = ids_of(settings, &embedded);
     stages.push(doc! { "$set": {
         "unmanaged": is_unmanaged_at(settings, &embedded, "$version"),
-        "ids": { "$cond": [is_version("$version"), null, ids_of(settings, &embedded)] },
+        "ids": match keeps_embedded {
+            true => ids,
+            false => doc! { "$cond": [is_version("$version"), null, ids] }.into(),
+        },
     } });
-    // No child belongs to MinKey, so nothing is read for managed parents.
-    let of_unmanaged = doc! { "id": { "$cond": ["$unmanaged", "$_id", Bson::MinKey] } };
-    // Before the first children are read: if all embedded ones were stored by then, none is missing afterwards.
-    stages.push(ids_of_children(settings, children, of_unmanaged, "found"));
-    stages.extend(lookups(settings, children));
-    let mut is_due = vec![doc! { "$or": [{ "$not": ["$unmanaged"] }, has_all_embedded(settings)] }];
-    if !matches!(scope, RebuildScope::AllOf(_)) {
-        let mut is_stale = vec![Bson::from("$unmanaged")];
-        is_stale.extend(columns.iter().map(|column| column.must_be_written().into()));
-        is_due.push(doc! { "$or": is_stale });
-    }
+    let mut is_stale = vec![Bson::from("$unmanaged")];
+    is_stale.extend(columns.iter().map(|column| column.must_be_written().into()));
+    let is_stale = match scope {
+        RebuildScope::AllOf(_) => doc! { "$literal": true },
+        _ => doc! { "$or": is_stale },
+    };
+    let look_up_ids = |id: Bson| ids_of_children(settings, children, doc! { "id": id }, "found");
+    let is_due = if keeps_embedded {
+        // Few parents are stale, so the ids of their children are read last.
+        stages.extend(lookups(settings, children));
+        stages.extend([doc! { "$set": { SELECTED: is_stale } }, selected()]);
+        stages.push(look_up_ids("$_id".into()));
+        has_all_embedded(settings)
+    } else {
+        // No child belongs to MinKey, so nothing is read for managed parents. Before the first children are read: if all
+        // embedded ones were stored by then, none is missing afterwards.
+        stages.push(look_up_ids(
+            doc! { "$cond": ["$unmanaged", "$_id", Bson::MinKey] }.into(),
+        ));
+        stages.extend(lookups(settings, children));
+        let may_be_written = doc! { "$or": [{ "$not": ["$unmanaged"] }, has_all_embedded(settings)] };
+        doc! { "$and": [may_be_written, is_stale] }
+    };
     let is_same = doc! { "$and": [
         { "$eq": [{ "$ifNull": [&version, null] }, "$$new.version"] },
         { "$or": [
@@ -145,7 +174,7 @@ pub(crate) fn rebuild(settings: &Settings, parents: &str, children: &str, scope:
     let set = |new: String, old: String| doc! { "$cond": [&is_same, new, old] };
     let next = doc! { "$cond": [&is_same, next_version(settings), version] };
     let new = doc! { "version": 1, "truth": 1, "ids": 1 };
-    stages.extend(written(settings, parents, new, doc! { "$and": is_due }, next, set));
+    stages.extend(written(settings, parents, new, is_due, next, set));
     stages
 }
 
@@ -215,6 +244,23 @@ fn embeds_none(settings: &Settings) -> Document {
     }
 }
 
+/// Returns the paths of the projected arrays.
+fn stored_arrays(columns: &[Column<'_>]) -> Vec<String> {
+    let subsets = columns.iter().filter(|column| column.figure.is_none());
+    subsets.map(Column::stored).collect()
+}
+
+/// The number of children that a parent with a version embeds, and their collection does not have, as an expression.
+fn not_stored(settings: &Settings) -> Document {
+    let ids = |array: &String| {
+        let ids = embedded_ids(settings, array);
+        doc! { "$cond": [{ "$isArray": array }, ids, []] }
+    };
+    let embedded: Vec<_> = stored_arrays(&columns(settings)).iter().map(ids).collect();
+    let others = doc! { "$setDifference": [{ "$setUnion": embedded }, looked_up_ids("found")] };
+    doc! { "$cond": [is_version("$version"), { "$size": others }, 0] }
+}
+
 /// Looks up the ids of the children of `$$id`, for [`looked_up_ids`].
 pub(super) fn ids_of_children(settings: &Settings, children: &str, id: Document, into: &str) -> Document {
     let is_child = doc! { "$expr": { "$eq": [format!("${}", settings.parent), "$$id"] } };
@@ -279,7 +325,7 @@ mod tests {
 
     #[test]
     fn a_rebuild_writes_only_unchanged_parents() {
-        let stages = rebuild(&Settings::example(), "product", "review", RebuildScope::Stale);
+        let stages = rebuild(&Settings::example(), "product", "review", RebuildScope::Stale, false);
         let merge = stages.last().unwrap().get_document("$merge").unwrap();
         let next = doc! { "$add": [
             { "$cond": [{ "$in": [{ "$type": "$reviews_version" }, ["int", "long"]] }, "$reviews_version", 0_i64] },

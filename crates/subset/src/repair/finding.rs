@@ -16,6 +16,13 @@ mongo_patterns_core::problems! {
         /// the [figures](crate::SubsetRepositoryBuilder#figures) is not that of the children.
         Stale =
             "the subset is not the first of the children, or the total or a figure is not theirs: repair or rebuild the parent",
+        /// A parent that a repository has written embeds children that their collection does not have: another program embedded
+        /// them, or deleted them from the collection.
+        NotStored {
+            /// The number of these children.
+            children: u64,
+        } =
+            "the parent embeds {children} children that are not in their collection: insert them, all by one call, or rebuild the parent if they were deleted",
         /// Children refer to a parent that does not exist.
         Orphaned {
             /// The number of these children.
@@ -39,6 +46,9 @@ mongo_patterns_core::problems! {
         /// No repository has written the parent, and it embeds children that are not in their collection.
         NotMigrated =
             "the parent embeds children that are not in their collection: migrate them with migrate_from_embedded(), or discard them with rebuild(..).discard_embedded()",
+        /// The parent embeds children that are not in their collection.
+        NotStored =
+            "it is unknown whether the embedded children were deleted from their collection: insert them, all by one call, or rebuild the parent, which discards them",
         /// Children have the same id.
         DuplicateChildId =
             "it is unknown which of the children with one id is the child: set other ids, or delete all but one of them",

@@ -4,8 +4,8 @@ use futures::TryStreamExt;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::code;
 use mongo_patterns_core::migration::{ChunkedFind, MigrationProgress, Step};
-use mongo_patterns_core::{ErrorKind, Result};
-use mongodb::bson::{Document, doc};
+use mongo_patterns_core::{Error, ErrorKind, Result};
+use mongodb::bson::{Bson, Document, doc};
 
 use super::finding::Problem;
 use super::scan::{orphans, stale};
@@ -21,8 +21,8 @@ pub(crate) async fn rebuild_all(shared: &Shared) -> Result<RebuiltAll> {
     if rebuild_undisturbed(shared, conn).await? {
         return Ok(RebuiltAll::default());
     }
-    rebuild(shared, conn, "rebuild the stale subsets", RebuildScope::Stale).await?;
-    let rebuilt_individually = rebuild_stale(shared, conn, None).await?;
+    rebuild(shared, conn, "rebuild the stale subsets", RebuildScope::Stale, false).await?;
+    let rebuilt_individually = rebuild_stale(shared, conn, None, false).await?;
     Ok(RebuiltAll { rebuilt_individually })
 }
 
@@ -39,15 +39,16 @@ async fn rebuild_undisturbed(shared: &Shared, conn: &mut Conn<'_>) -> Result<boo
     }
 }
 
-/// Rebuilds subsets by one command.
+/// Rebuilds subsets by one command. With `keeps_embedded`, those of parents that embed children which are not stored stay.
 pub(crate) async fn rebuild(
     shared: &Shared,
     conn: &mut Conn<'_>,
     purpose: &'static str,
     scope: RebuildScope<'_>,
+    keeps_embedded: bool,
 ) -> Result<()> {
     let (parents, children) = (&shared.parents, shared.children.name());
-    let stages = whole::rebuild(&shared.settings, parents.name(), children, scope);
+    let stages = whole::rebuild(&shared.settings, parents.name(), children, scope, keeps_embedded);
     conn.write(Step::aggregate(purpose, parents, stages).own_collation())
         .await?;
     Ok(())
@@ -59,6 +60,7 @@ pub(crate) async fn rebuild_chunks(
     shared: &Shared,
     conn: &mut Conn<'_>,
     every: bool,
+    keeps_embedded: bool,
     mut progress: MigrationProgress<'_>,
 ) -> Result<(u64, u64)> {
     let parents = &shared.parents;
@@ -71,39 +73,58 @@ pub(crate) async fn rebuild_chunks(
             true => RebuildScope::AllOf(&chunk.ids),
             false => RebuildScope::StaleOf(&chunk.ids),
         };
-        rebuild(shared, conn, "rebuild the subsets of a chunk", scope).await?;
+        rebuild(shared, conn, "rebuild the subsets of a chunk", scope, keeps_embedded).await?;
         progress.advance(conn, chunk.weight).await;
     }
-    Ok((progress.reporter.done(), rebuild_stale(shared, conn, None).await?))
+    let rebuilt = rebuild_stale(shared, conn, None, keeps_embedded).await?;
+    Ok((progress.reporter.done(), rebuilt))
 }
 
 /// Rebuilds all subsets that are still stale, one by one, or those of the parents of a filter. Returns how many it wrote.
 ///
 /// # Errors
-/// [`NotMigrated`](ErrorKind::NotMigrated) at its end, if a parent embeds children that are not stored.
-pub(crate) async fn rebuild_stale(shared: &Shared, conn: &mut Conn<'_>, among: Option<Document>) -> Result<u64> {
+/// At its end, if a parent embeds children that are not stored: [`NotMigrated`](ErrorKind::NotMigrated) if it is unmanaged, and
+/// with `keeps_embedded` [`CountMismatch`](ErrorKind::CountMismatch) if it has a version.
+pub(crate) async fn rebuild_stale(
+    shared: &Shared,
+    conn: &mut Conn<'_>,
+    among: Option<Document>,
+    keeps_embedded: bool,
+) -> Result<u64> {
     shared.check_indexes_in(conn).await?;
+    let among = among.filter(|filter| !filter.is_empty());
     let among = among.map(|filter| doc! { "$match": filter }).into_iter();
     let stages = among.chain(whole::stale(&shared.settings, shared.children.name(), None));
     let scan = Step::aggregate("look for stale subsets", &shared.parents, stages).own_collation();
     let Some(mut rows) = conn.stream_written(scan).await? else {
         return Ok(0);
     };
-    let (mut rebuilt, mut not_migrated) = (0, None);
+    let (mut rebuilt, mut left) = (0, None);
     while let Some(row) = rows.try_next().await? {
         let Some(finding) = stale(shared, &row).await? else {
             continue;
         };
-        match refresh_parent(shared, &finding.document_id).await {
+        let refreshed = match finding.problem {
+            Problem::NotStored { .. } if keeps_embedded => Err(not_stored(shared, finding.document_id)),
+            _ => refresh_parent(shared, &finding.document_id).await,
+        };
+        match refreshed {
             Ok(refreshed) => rebuilt += u64::from(refreshed.is_some()),
-            Err(error) if error.kind() == ErrorKind::NotMigrated => drop(not_migrated.get_or_insert(error)),
+            Err(error) if [ErrorKind::NotMigrated, ErrorKind::CountMismatch].contains(&error.kind()) => {
+                left = left.or(Some(error));
+            }
             Err(error) => return Err(error),
         }
     }
-    match not_migrated {
+    match left {
         Some(error) => Err(error),
         None => Ok(rebuilt),
     }
+}
+
+fn not_stored(shared: &Shared, parent: Bson) -> Error {
+    let message = "a parent that was migrated before embeds children that their collection does not have, and keeps them: stop the program that embeds them, or that deletes children from the collection, then insert them all by one insert_many(..), or discard them by rebuild(..)";
+    Error::new(ErrorKind::CountMismatch, message).of_document(parent, shared.settings.first().field.as_str())
 }
 
 /// Counts the children whose parent does not exist.

@@ -71,18 +71,25 @@ pub(super) async fn stale(shared: &Shared, row: &RawDocument) -> Result<Option<F
         return Ok(None);
     }
     let (parent, mut version) = (id_of(row), version_of(row));
+    let mut before = None;
     for _ in 0..MAX_READS {
         let stale = whole::stale(&shared.settings, shared.children.name(), Some(&parent));
         let mut rows = aggregate(&shared.parents, stale, None).await?;
         let Some(row) = rows.try_next().await? else {
             return Ok(None);
         };
-        let read = version_of(&row);
-        if read == version {
-            let mut finding = Finding::new(shared.parents.namespace(), parent, Problem::Stale);
+        let (read, children) = (version_of(&row), not_stored(&row));
+        // A child that was deleted during the first of two reads with one version would have changed the version.
+        if read == version && (children == 0 || before == Some(children)) {
+            let problem = match children {
+                0 => Problem::Stale,
+                _ => Problem::NotStored { children },
+            };
+            let mut finding = Finding::new(shared.parents.namespace(), parent, problem);
             finding.fields = stale_subsets(&shared.settings, &row);
             return Ok(Some(finding));
         }
+        before = (read == version).then_some(children);
         version = read;
     }
     Ok(None)
@@ -121,6 +128,12 @@ async fn aggregate(
     Ok(send::aggregate_rows(collection, stages, options::scan(batch_size)).await?)
 }
 
+/// Returns how many children only the parent of a row embeds, which has a version.
+fn not_stored(row: &RawDocument) -> u64 {
+    let children = row.get_i32(whole::NOT_STORED).ok();
+    children.and_then(|children| children.try_into().ok()).unwrap_or(0)
+}
+
 fn version_of(row: &RawDocument) -> Bson {
     value(row, "version").unwrap_or(Bson::Null)
 }
@@ -136,6 +149,7 @@ async fn repair(shared: &Shared, finding: Finding, dry_run: bool) -> Result<Opti
     let left = match finding.problem {
         Problem::Orphaned { .. } => Some(Unrepaired::NoParent),
         Problem::DuplicateChildId { .. } => Some(Unrepaired::DuplicateChildId),
+        Problem::NotStored { .. } => Some(Unrepaired::NotStored),
         Problem::Stale => match fix(shared, &finding.document_id, dry_run).await {
             Ok(true) => None,
             Ok(false) => return Ok(None),
