@@ -161,3 +161,26 @@ async fn a_migration_needs_the_usual_name_of_the_version() {
     })
     .await;
 }
+
+/// A parent that a subset has left with its field is not taken for one without children.
+#[tokio::test]
+async fn references_are_not_embedded_in_a_parent_of_a_subset() {
+    testkit::run(async |db| {
+        migrated(db, 0).await;
+        let products: Products = builder(db.database()).build().unwrap();
+        products.insert(&review(7)).await.unwrap();
+        let unset = doc! { "$unset": { "reviews": 1 } };
+        product(db).update_one(doc! { "_id": 1 }, unset).await.unwrap();
+        let before = all(&product(db)).await;
+        let embedded = embedding(db);
+        let migrate = async || embedded.migrate_from_references(&reviews(db), "product_id").await;
+        let error = assert_refused(migrate().await, ErrorKind::TargetNotEmpty);
+        assert!(error.to_string().contains("`reviews_version`"), "{error}");
+        assert_eq!(all(&product(db)).await, before);
+        let unset = doc! { "$unset": { "reviews_version": 1 } };
+        product(db).update_one(doc! { "_id": 1 }, unset).await.unwrap();
+        assert_eq!(migrate().await.unwrap().children, 1);
+        assert!(embedded.child(1, 7).await.unwrap().is_some());
+    })
+    .await;
+}

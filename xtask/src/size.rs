@@ -24,7 +24,7 @@ const LIBRARY: [(&str, usize); 12] = [
     ("crates/bucket/src", 8_700),
     ("crates/outlier/src", 3_900),
     ("crates/subset/src", 4_340),
-    ("crates/embedded/src", 1_700),
+    ("crates/embedded/src", 1_710),
     ("crates/history/src", 3_700),
     ("crates/intervals/src", 1_800),
     ("crates/reference/src", 4_900),
@@ -43,7 +43,7 @@ const OTHERS: [(&str, usize); 11] = [
     ("crates/protocols/src", 7_500),
     ("crates/bench/src", 6_400),
     ("examples", 3_800),
-    ("tests", 59_200),
+    ("tests", 60_100),
     ("xtask", 2_900),
 ];
 /// What a public type begins with.

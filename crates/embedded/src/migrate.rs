@@ -170,8 +170,11 @@ impl Migration<'_> {
         let children = self.query.settings.children.as_str();
         let what = "parents have a value other than an array in the field of the children";
         refuse(&counts, "bad", ErrorKind::Corrupt, children, what)?;
-        let what = "parents have children that differ from those that refer to them: remove either";
-        refuse(&counts, "occupied", ErrorKind::TargetNotEmpty, children, what)
+        let version = self.query.settings.version();
+        let what = format!(
+            "parents have children that differ from those that refer to them, or are migrated to a subset: remove either, and the field `{version}`"
+        );
+        refuse(&counts, "occupied", ErrorKind::TargetNotEmpty, children, &what)
     }
 }
 

@@ -257,7 +257,10 @@ async fn write_first(m: &Shop) -> Result<(), Error> {
 /// Stores a stale subset.
 pub(super) fn stale(m: &Shop) -> futures::future::LocalBoxFuture<'_, ()> {
     Box::pin(async move {
-        let deleted = m.reviews.delete_one(doc! { "product_id": 1, "review_id": 3 });
-        deleted.await.unwrap();
+        let newest = doc! { "product_id": 1, "review_id": 3 };
+        let changed = m
+            .reviews
+            .update_one(newest, doc! { "$set": { "review_author": "Pablo" } });
+        changed.await.unwrap();
     })
 }

@@ -121,14 +121,19 @@ impl FromReferences<'_> {
     fn differing(&self, condition: Document) -> [Document; 6] {
         let array = format!("${}", self.settings.children);
         let mut group = doc! { "_id": null };
-        count_if(&mut group, "bad", doc! { "$not": ["$is_array"] }, 1, "$_id");
-        count_if(&mut group, "occupied", doc! { "$and": ["$is_array"] }, 1, "$_id");
+        count_if(&mut group, "bad", doc! { "$not": ["$has_children"] }, 1, "$_id");
+        count_if(&mut group, "occupied", doc! { "$and": ["$has_children"] }, 1, "$_id");
+        let version = format!("${}", self.settings.version());
+        let of_subset = doc! { "$ne": [{ "$type": version }, "missing"] };
         [
             doc! { "$match": { "$expr": { "$not": [self.is_open()] } } },
-            doc! { "$project": { "a": array } },
+            doc! { "$project": { "a": array, "of_subset": of_subset } },
             self.gathered(),
             // A `$match` would copy both, and the server limits the copy to 16 MiB.
-            doc! { "$project": { "is_array": { "$isArray": "$a" }, "differs": condition } },
+            doc! { "$project": {
+                "has_children": { "$or": [{ "$isArray": "$a" }, "$of_subset"] },
+                "differs": condition,
+            } },
             doc! { "$match": { "differs": true } },
             doc! { "$group": group },
         ]
