@@ -100,7 +100,7 @@ pub(super) async fn found(products: &Products) -> Vec<String> {
         catalog.insert_one(entry).await.unwrap();
     }
     let names = findings.into_iter().map(|finding| match finding.problem {
-        Problem::Stale => format!("{} stale", finding.document_id),
+        Problem::Stale | Problem::NotStored { .. } => format!("{} stale", finding.document_id),
         Problem::Orphaned { .. } => format!("{} orphaned", finding.document_id),
         other => format!("{} {other:?}", finding.document_id),
     });
