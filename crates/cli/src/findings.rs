@@ -21,11 +21,12 @@ use crate::shard;
 const NAMED: usize = 10;
 
 /// The methods that the texts of the library name, and what they are called here.
-const COMMANDS: [(&str, &str); 8] = [
+const COMMANDS: [(&str, &str); 9] = [
     (
         "rebuild(..).discard_embedded()",
         "`PATTERN migrate --from collection --discard-embedded`",
     ),
+    ("rebuild(..)", "`PATTERN migrate --from collection --discard-embedded`"),
     ("migrate_from_embedded()", "`PATTERN migrate --from embedded`"),
     ("migrate_from_references()", "`PATTERN migrate`"),
     ("migrate_existing()", "`PATTERN migrate`"),
@@ -291,6 +292,7 @@ mod tests {
             of("outlier", &mongo_patterns_outlier::Unrepaired::Orphaned),
             of("subset", &OfParent::NoParent),
             of("subset", &OfParent::NotMigrated),
+            of("subset", &OfParent::NotStored),
         ];
         for text in &texts {
             assert!(!text.contains("()") && !text.contains("(..)"), "{text}");

@@ -104,7 +104,7 @@ pub(super) const BROADCAST: [Broadcast; 62] = [
             ("count", "product", All), ("find", "product", All)]),
     of("subset", "migrate_from_embedded", MIGRATED,
         &[("aggregate", "product", All), ("aggregate", "review", All), ("aggregate", "product", Listed),
-            ("find", "product", All)]),
+            ("find", "product", All), ("update", "product", Listed)]),
     of("subset", "migrate_layout_from", MIGRATED,
         &[("aggregate", "product", All), ("aggregate", "product", Listed), ("count", "product", All),
             ("find", "product", All)]),

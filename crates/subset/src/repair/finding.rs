@@ -22,7 +22,7 @@ mongo_patterns_core::problems! {
             /// The number of these children.
             children: u64,
         } =
-            "the parent embeds {children} children that are not in their collection: insert them, all by one call, or rebuild the parent if they were deleted",
+            "the parent embeds {children} children that are not in their collection: insert them, all by one call, or discard them by rebuild(..) if they were deleted",
         /// Children refer to a parent that does not exist.
         Orphaned {
             /// The number of these children.
@@ -48,7 +48,7 @@ mongo_patterns_core::problems! {
             "the parent embeds children that are not in their collection: migrate them with migrate_from_embedded(), or discard them with rebuild(..).discard_embedded()",
         /// The parent embeds children that are not in their collection.
         NotStored =
-            "it is unknown whether the embedded children were deleted from their collection: insert them, all by one call, or rebuild the parent, which discards them",
+            "it is unknown whether the embedded children were deleted from their collection: insert them, all by one call, or discard them by rebuild(..)",
         /// Children have the same id.
         DuplicateChildId =
             "it is unknown which of the children with one id is the child: set other ids, or delete all but one of them",
