@@ -60,6 +60,7 @@ async fn each_plan_has_the_label_and_lists_the_store_of_the_settings() {
         let embedded = [
             ("createIndexes", "review"),
             ("update", catalog),
+            ("update", "product"),
             ("aggregate", "product"),
         ];
         assert_eq!(planned(db, &reviews, &["plan", "--from", "embedded"]), named(&embedded));
@@ -84,6 +85,7 @@ async fn each_plan_has_the_label_and_lists_the_store_of_the_settings() {
         let collection = [
             ("createIndexes", "review"),
             ("update", catalog),
+            ("update", "product"),
             ("aggregate", "product"),
         ];
         assert_eq!(

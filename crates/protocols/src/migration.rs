@@ -122,7 +122,7 @@ impl Migrate {
         match self.at {
             At::Record => vec!["upsert mongo_patterns"],
             At::Wait => vec!["read the server"],
-            At::Mark => vec!["update product"],
+            At::Mark => vec!["updateMany product"],
             At::Fence => vec!["merge product into review"],
             At::Rebuild => vec!["merge product into product"],
             At::Finish => vec!["update mongo_patterns"],
