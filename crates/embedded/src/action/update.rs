@@ -2,8 +2,8 @@
 
 #[allow(unused_imports)] // the links of the documentation use them
 use mongo_patterns_core::ErrorKind::{
-    ChildNotFound, Contention, Corrupt, DuplicateKey, GrandchildNotFound, InvalidArgument, InvalidItemId, NotFound,
-    TooLarge,
+    ChildNotFound, Contention, Corrupt, DuplicateKey, GrandchildNotFound, InvalidArgument, InvalidItemId, NewerVersion,
+    NotFound, TooLarge,
 };
 use mongo_patterns_core::action::Write;
 use mongo_patterns_core::update::Operators;
