@@ -137,7 +137,12 @@ async fn numbers_name_a_source_in_any_type() {
             person(5, 7.5, "half"),
         ];
         customers(db).insert_many(people).await.unwrap();
-        let names: [(Bson, i32); 5] = [
+        let decimal = |text: &str| Bson::Decimal128(text.parse().unwrap());
+        let names: [(Bson, i32); 9] = [
+            (decimal("7.0"), 3),
+            (decimal("7"), 3),
+            (decimal("0.7E+1"), 3),
+            (decimal("7.50"), 5),
             (7.into(), 3),
             (7.0.into(), 3),
             (7_i64.into(), 3),
@@ -148,8 +153,10 @@ async fn numbers_name_a_source_in_any_type() {
             orders.insert(&by(n, name)).await.unwrap();
             assert_eq!(copy_in(db, n).await.get("_id"), Some(&expected.into()));
         }
-        let twice = orders.insert(&doc! { "_id": 9, "members": [7, 7.0] }).await;
-        assert_eq!(twice.unwrap_err().kind(), ErrorKind::InvalidArgument);
+        for twice in [[Bson::from(7), 7.0.into()], [7.5.into(), decimal("7.5")]] {
+            let twice = orders.insert(&doc! { "_id": 9, "members": twice.to_vec() }).await;
+            assert_eq!(twice.unwrap_err().kind(), ErrorKind::InvalidArgument);
+        }
         let again = customers(db).insert_one(person(6, 7.0, "again")).await;
         assert!(again.is_err());
     })

@@ -7,6 +7,7 @@ use mongodb::bson::{self, Bson, Document, doc};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::into_id::IntoId;
+pub use crate::value::order::canonical;
 use crate::value::stored::can_be_in;
 
 /// The types that an `_id` can have, as a `$jsonSchema` names them.
@@ -67,42 +68,6 @@ impl DocumentId {
     }
 }
 
-/// Returns a text of an id, to hash it. Ids that are equal to the server can have different texts, such as 1 and 1.0.
-pub fn text(id: &Bson) -> String {
-    id.to_string()
-}
-
-/// The largest integer up to which a double represents every integer.
-const EXACT: f64 = 9_007_199_254_740_992.0;
-
-/// Returns a text that is the same for equal ids: the server compares numbers by value, so 1, 1.0 and a long 1 are the
-/// same id.
-///
-/// Two equal numbers of different types that are no integers have different texts. A document that is not found by its
-/// text is therefore read again by itself before it counts as missing.
-pub fn canonical(id: &Bson) -> String {
-    match id {
-        Bson::Int32(value) => format!("n{value}"),
-        Bson::Int64(value) => format!("n{value}"),
-        #[allow(clippy::cast_possible_truncation)] // an integer in the exact range
-        Bson::Double(value) if value.fract() == 0.0 && value.abs() <= EXACT => format!("n{}", *value as i64),
-        Bson::Decimal128(value) => format!("n{value}"),
-        Bson::String(value) => format!("s{value:?}"),
-        Bson::Document(document) => {
-            let fields = document.iter();
-            let fields: Vec<String> = fields
-                .map(|(name, value)| format!("{name:?}:{}", canonical(value)))
-                .collect();
-            format!("{{{}}}", fields.join(","))
-        }
-        Bson::Array(values) => {
-            let values: Vec<String> = values.iter().map(canonical).collect();
-            format!("[{}]", values.join(","))
-        }
-        other => format!("{other:?}"),
-    }
-}
-
 /// Returns the bytes of an id with its type, which no other id has.
 pub fn bytes(id: &Bson) -> Vec<u8> {
     // An id that a document can have is valid BSON.
@@ -129,10 +94,10 @@ pub fn with_ids(field: &str, ids: &[Bson]) -> Document {
     }
 }
 
-/// Hashes its [`text`].
+/// Hashes its [text](canonical).
 impl Hash for DocumentId {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        text(&self.0).hash(state);
+        canonical(&self.0).hash(state);
     }
 }
 

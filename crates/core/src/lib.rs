@@ -100,4 +100,7 @@ pub use retry::RetryPolicy;
 pub use tasks::drain;
 
 #[doc(hidden)]
-pub use {lanes::hints, transaction::rewrite, value::array, value::bound, value::number, value::size, value::stored};
+pub use {
+    lanes::hints, transaction::rewrite, value::array, value::bound, value::number, value::order, value::size,
+    value::stored,
+};

@@ -41,12 +41,7 @@ impl NewDocument {
         };
         let id = DocumentId::new(id.clone())?.into_bson();
         let own = encoded.remove("_id").unwrap_or_else(|| ObjectId::new().into());
-        if matches!(own, Bson::Array(_) | Bson::RegularExpression(_) | Bson::Undefined) {
-            return Err(refused(
-                "the `_id` of the document is an array, a regular expression, or undefined, nothing was stored: use another value, or omit it",
-            ));
-        }
-        let mut document = doc! { "_id": own };
+        let mut document = doc! { "_id": DocumentId::new(own)?.into_bson() };
         document.extend(encoded);
         Ok(Self { id, document })
     }

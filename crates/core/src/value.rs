@@ -3,6 +3,7 @@
 pub mod array;
 pub mod bound;
 pub mod number;
+pub mod order;
 pub(crate) mod same;
 pub mod size;
 pub mod stored;

@@ -27,7 +27,7 @@ pub(crate) struct Shared {
 impl Shared {
     /// Sends the commands of a write in the lane of its parent, and in the session of the caller if there is one.
     pub(crate) async fn enter<'s>(&self, parent: &Bson, session: Option<&'s mut ClientSession>) -> Result<Conn<'s>> {
-        Conn::enter(session, &self.lanes, &document_id::text(parent)).await
+        Conn::enter(session, &self.lanes, &document_id::canonical(parent)).await
     }
 
     /// Returns what checks the collection, stores the entry, and shards the collection.

@@ -106,12 +106,12 @@ impl Shared {
 
     /// Sends the commands of a write in the lane of its document, and in the session of the caller if there is one.
     pub(crate) async fn enter<'s>(&self, id: &Bson, session: Option<&'s mut ClientSession>) -> Result<Conn<'s>> {
-        Conn::enter(session, &self.lanes, &document_id::text(id)).await
+        Conn::enter(session, &self.lanes, &document_id::canonical(id)).await
     }
 
     /// Does what [`enter`](Self::enter) does, for several documents.
     pub(crate) async fn enter_all<'s>(&self, ids: &[Bson], session: Option<&'s mut ClientSession>) -> Result<Conn<'s>> {
-        Conn::enter_all(session, &self.lanes, ids.iter().map(document_id::text)).await
+        Conn::enter_all(session, &self.lanes, ids.iter().map(document_id::canonical)).await
     }
 }
 

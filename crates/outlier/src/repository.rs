@@ -94,7 +94,7 @@ impl Shared {
 
     /// Sends the commands of a write in the lane of its list, and in the session of the caller if there is one.
     pub(crate) async fn enter<'s>(&self, id: &Bson, session: Option<&'s mut ClientSession>) -> Result<Conn<'s>> {
-        Conn::enter(session, &self.lanes, &document_id::text(id)).await
+        Conn::enter(session, &self.lanes, &document_id::canonical(id)).await
     }
 }
 

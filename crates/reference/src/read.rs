@@ -95,16 +95,6 @@ pub(crate) async fn find_sources_or(
         for stored in &stored {
             sources.add(&id_of(stored), source_of(shared, stored), invalid)?;
         }
-        let missing: Vec<&Bson> = ids.iter().filter(|id| sources.is_missing(id)).collect();
-        // Otherwise a source has an equal number of another type as its id.
-        if stored.len() + missing.len() == ids.len() {
-            continue;
-        }
-        for id in missing {
-            if let Some(source) = find_source(shared, id, conn).await.transpose() {
-                sources.add(id, source, invalid)?;
-            }
-        }
     }
     Ok(sources)
 }
@@ -128,7 +118,7 @@ pub(crate) async fn find_named(shared: &Shared, names: &[Bson], conn: &mut Conn<
             .find_all(&shared.sources, with_ids(key.as_str(), names), options)
             .await?
         {
-            // An array matches by each of its elements, and then has another text than the name.
+            // An array matches by each of its elements, and has another text than each name.
             let name = canonical(&value(&stored, key.as_str()).unwrap_or(Bson::Null));
             if sources.0.insert(name, Some(source_of(shared, &stored)?)).is_some() {
                 return Err(not_unique(&index));

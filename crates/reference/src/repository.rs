@@ -112,11 +112,11 @@ impl Shared {
 }
 
 fn lane_of_document(id: &Bson) -> String {
-    format!("document {}", document_id::text(id))
+    format!("document {}", document_id::canonical(id))
 }
 
 fn lane_of_source(id: &Bson) -> String {
-    format!("source {}", document_id::text(id))
+    format!("source {}", document_id::canonical(id))
 }
 
 impl<D, S> ReferenceRepository<D, S> {

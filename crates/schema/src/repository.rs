@@ -32,7 +32,7 @@ pub(crate) struct Shared {
 impl Shared {
     /// Sends the commands of a write in the lane of its document, and in the session of the caller if there is one.
     pub(crate) async fn enter<'s>(&self, id: &Bson, session: Option<&'s mut ClientSession>) -> Result<Conn<'s>> {
-        Conn::enter(session, &self.lanes, &document_id::text(id)).await
+        Conn::enter(session, &self.lanes, &document_id::canonical(id)).await
     }
 
     /// Returns what checks the collection, creates the index, stores the entry, and shards the collection.

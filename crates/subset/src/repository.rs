@@ -86,7 +86,7 @@ impl Shared {
 
     /// Sends the commands of a write in the lanes of its parents, and in the session of the caller if there is one.
     pub(crate) async fn enter<'s>(&self, parents: &[Bson], session: Option<&'s mut ClientSession>) -> Result<Conn<'s>> {
-        Conn::enter_all(session, &self.lanes, parents.iter().map(document_id::text)).await
+        Conn::enter_all(session, &self.lanes, parents.iter().map(document_id::canonical)).await
     }
 
     /// Returns the same repository with the write concern `majority` for the parents, so that no failover rolls back

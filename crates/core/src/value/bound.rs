@@ -11,7 +11,8 @@
 use std::str::FromStr;
 
 use mongodb::bson::oid::ObjectId;
-use mongodb::bson::{Binary, Bson, DateTime, Decimal128};
+use mongodb::bson::spec::BinarySubtype;
+use mongodb::bson::{Binary, Bson, DateTime, Decimal128, Timestamp};
 
 /// The digits of a Decimal128, the type of the adjacent bounds of integers.
 const DIGITS: u32 = 34;
@@ -39,6 +40,45 @@ pub fn adjacent(value: &Bson, after: bool) -> Option<Bson> {
         }
         _ => None,
     }
+}
+
+/// Returns a value above this one, with few values in between, or none. `None` above the last of all values.
+pub fn above(value: &Bson) -> Option<Bson> {
+    if let Some(next) = adjacent(value, true) {
+        return Some(next);
+    }
+    let number = |value: f64| match value.is_nan() {
+        true => Bson::Double(f64::NEG_INFINITY),
+        false if value == f64::INFINITY => Bson::String(String::new()),
+        false => Bson::Double(value.next_up()),
+    };
+    Some(match value {
+        Bson::MaxKey => return None,
+        Bson::MinKey | Bson::Undefined => Bson::Null,
+        Bson::Null => Bson::Double(f64::NAN),
+        Bson::Double(value) => number(*value),
+        // The nearest double may be below it.
+        Bson::Decimal128(value) => number(value.to_string().parse().unwrap_or(f64::INFINITY)),
+        Bson::Symbol(text) => Bson::String([text, "\0"].concat()),
+        Bson::Document(fields) => {
+            let mut longer = fields.clone();
+            longer.insert("", Bson::MinKey);
+            longer.into()
+        }
+        Bson::Boolean(false) => Bson::Boolean(true),
+        Bson::Boolean(true) => Bson::DateTime(DateTime::MIN),
+        Bson::JavaScriptCode(code) => Bson::JavaScriptCode([code, "\0"].concat()),
+        // All of the type.
+        Bson::Array(_) => Binary {
+            subtype: BinarySubtype::Generic,
+            bytes: Vec::new(),
+        }
+        .into(),
+        Bson::Binary(_) => ObjectId::from_bytes([0; 12]).into(),
+        Bson::ObjectId(_) => Bson::Boolean(false),
+        Bson::DateTime(_) => Bson::Timestamp(Timestamp { time: 0, increment: 0 }),
+        _ => Bson::MaxKey,
+    })
 }
 
 /// Returns the Decimal128 next to an integer, which differs by one in the last of 34 digits.
@@ -78,7 +118,8 @@ fn count(bytes: &mut [u8], up: bool) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mongodb::bson::spec::BinarySubtype;
+    use crate::value::order::compare;
+    use mongodb::bson::doc;
 
     fn decimal(value: i64, after: bool) -> String {
         match adjacent(&Bson::Int64(value), after) {
@@ -116,6 +157,56 @@ mod tests {
         assert_eq!(adjacent(&id([255; 12]), true), None);
         let (subtype, bytes) = (BinarySubtype::Generic, vec![0, 0]);
         assert_eq!(adjacent(&Binary { subtype, bytes }.into(), false), None);
+    }
+
+    #[test]
+    fn a_value_is_above_each_but_the_last() {
+        let decimal = |text: &str| Bson::Decimal128(text.parse().unwrap());
+        for value in [
+            Bson::MinKey,
+            Bson::Null,
+            f64::NAN.into(),
+            f64::NEG_INFINITY.into(),
+            (-0.5).into(),
+            0.0.into(),
+            f64::MAX.into(),
+            f64::INFINITY.into(),
+            decimal("0.1"),
+            decimal("-7.25"),
+            decimal("9007199254740993"),
+            decimal("1E+6000"),
+            decimal("-Infinity"),
+            decimal("NaN"),
+            7.into(),
+            "a".into(),
+            Bson::Symbol("a".to_owned()),
+            doc! {}.into(),
+            doc! { "a": 1 }.into(),
+            Bson::Array(vec![]),
+            Binary {
+                subtype: BinarySubtype::UserDefined(255),
+                bytes: vec![255],
+            }
+            .into(),
+            ObjectId::from_bytes([255; 12]).into(),
+            false.into(),
+            true.into(),
+            DateTime::MAX.into(),
+            Timestamp { time: 1, increment: 1 }.into(),
+            Bson::JavaScriptCode("a".to_owned()),
+        ] {
+            assert!(compare(&above(&value).unwrap(), &value).is_gt(), "{value:?}");
+        }
+        assert_eq!(above(&Bson::MaxKey), None);
+        let one = Bson::from(doc! { "a": 1 });
+        let next = above(&one).unwrap();
+        for longer in [
+            doc! { "a": 1, "": Bson::Null },
+            doc! { "a": 1, "b": 1 },
+            doc! { "a": 2 },
+        ] {
+            assert!(compare(&next, &longer.into()).is_lt());
+        }
     }
 
     #[test]

@@ -15,6 +15,9 @@ pub const TOLERANCE: f64 = 1e-9;
 /// The greatest exponent of the first digit of a Decimal128.
 const LAST_EXPONENT: i64 = 6144;
 
+/// The largest integer up to which a double represents every integer.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
 /// A finite number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Number {
@@ -37,6 +40,30 @@ impl Number {
             }
             _ => return None,
         })
+    }
+
+    /// Returns the number that a value is. `None` for NaN, infinity, and values of other types.
+    pub fn of_value(value: &Bson) -> Option<Self> {
+        Self::of(match value {
+            Bson::Int32(value) => RawBsonRef::Int32(*value),
+            Bson::Int64(value) => RawBsonRef::Int64(*value),
+            Bson::Double(value) => RawBsonRef::Double(*value),
+            Bson::Decimal128(value) => RawBsonRef::Decimal128(*value),
+            _ => return None,
+        })
+    }
+
+    /// Returns the integer that it is, of any type.
+    pub fn whole(self) -> Option<i64> {
+        self.integer().or_else(|| self.exact().integer())
+    }
+
+    /// Returns a text that equal numbers of all types share, and no others.
+    pub(crate) fn canonical(self) -> String {
+        match self.whole() {
+            Some(value) => value.to_string(),
+            None => self.exact().text(),
+        }
     }
 
     /// Returns it with its own type.
@@ -75,6 +102,8 @@ impl Number {
         match self {
             Self::Int32(value) => Some(value.into()),
             Self::Int64(value) => Some(value),
+            #[allow(clippy::cast_possible_truncation)] // in the range where doubles are exact
+            Self::Double(value) if value.fract() == 0.0 && value.abs() <= EXACT => Some(value as i64),
             Self::Double(_) | Self::Decimal128(_) => None,
         }
     }
@@ -82,8 +111,8 @@ impl Number {
     /// Returns the exact value.
     fn exact(self) -> Decimal {
         match self {
-            Self::Int32(value) => Decimal::integer(value.into()),
-            Self::Int64(value) => Decimal::integer(value.into()),
+            Self::Int32(value) => Decimal::from_integer(value.into()),
+            Self::Int64(value) => Decimal::from_integer(value.into()),
             Self::Double(value) => Decimal::double(value),
             Self::Decimal128(value) => Decimal::of(value).unwrap_or_default(),
         }
@@ -140,7 +169,7 @@ impl Sum {
         if let Some(decimals) = &self.decimals {
             let mut sum = decimals.clone();
             if self.integers != 0 {
-                sum = sum.plus(&Decimal::integer(self.integers));
+                sum = sum.plus(&Decimal::from_integer(self.integers));
             }
             if let Some(doubles) = self.doubles {
                 sum = sum.plus(&Decimal::shortest(doubles));
@@ -160,14 +189,7 @@ impl Sum {
     /// Returns whether a stored value is this sum: exactly, or almost if there are doubles in it.
     pub fn is(&self, stored: RawBsonRef<'_>) -> bool {
         let sum = self.to_bson();
-        let sum = match &sum {
-            Bson::Int32(value) => Some(Number::Int32(*value)),
-            Bson::Int64(value) => Some(Number::Int64(*value)),
-            Bson::Double(value) => Number::of(RawBsonRef::Double(*value)),
-            Bson::Decimal128(value) => Number::of(RawBsonRef::Decimal128(*value)),
-            _ => None,
-        };
-        let (Some(stored), Some(sum)) = (Number::of(stored), sum) else {
+        let (Some(stored), Some(sum)) = (Number::of(stored), Number::of_value(&sum)) else {
             return false;
         };
         let difference = (stored.approximate() - sum.approximate()).abs();

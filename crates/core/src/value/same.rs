@@ -2,7 +2,7 @@
 
 use mongodb::bson::{Bson, Document};
 
-use crate::value::number::Number;
+use crate::value::order::{compare, compare_fields};
 
 /// Returns the definition without what the server adds to each: the version, and since MongoDB 9.0 the simple collation
 /// of an index that has no other.
@@ -38,32 +38,13 @@ pub(crate) fn same_document(a: &Document, b: &Document) -> bool {
 
 /// Returns whether two documents, such as keys of indexes, have the same fields in the same order, with numbers by value.
 pub(crate) fn same_fields(a: &Document, b: &Document) -> bool {
-    let fields = || a.iter().zip(b);
-    a.len() == b.len() && fields().all(|((name_a, a), (name_b, b))| name_a == name_b && same_value(a, b))
+    compare_fields(a, b).is_eq()
 }
 
 /// Returns whether two values mean the same: numbers by value, documents and arrays by their contents. A NaN is the same as
 /// another.
 pub(crate) fn same_value(a: &Bson, b: &Bson) -> bool {
-    match (a, b) {
-        (Bson::Document(a), Bson::Document(b)) => same_fields(a, b),
-        (Bson::Array(a), Bson::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same_value(a, b)),
-        (Bson::Double(a), Bson::Double(b)) if a.is_nan() && b.is_nan() => true,
-        _ => match (number(a), number(b)) {
-            (Some(a), Some(b)) => a.compare(b).is_eq(),
-            _ => a == b,
-        },
-    }
-}
-
-/// Returns the number that a value is, unless it is a NaN or infinite.
-fn number(value: &Bson) -> Option<Number> {
-    Some(match value {
-        Bson::Int32(value) => Number::Int32(*value),
-        Bson::Int64(value) => Number::Int64(*value),
-        Bson::Double(value) if value.is_finite() => Number::Double(*value),
-        _ => return None,
-    })
+    compare(a, b).is_eq()
 }
 
 #[cfg(test)]

@@ -247,7 +247,7 @@ impl<P, C> EmbeddedRepository<P, C> {
         Write::new(shared.operation("reorder_children"), async move |session| {
             let settings = &shared.settings;
             let (parent, children) = (parent?, children?);
-            let forms: HashSet<&[u8]> = children.iter().map(ChildId::form).collect();
+            let forms: HashSet<&str> = children.iter().map(ChildId::form).collect();
             if forms.len() < children.len() {
                 return Err(Error::new(
                     ErrorKind::InvalidArgument,

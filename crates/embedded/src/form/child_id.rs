@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use mongo_patterns_core::document_id::canonical;
 use mongo_patterns_core::{Error, ErrorKind, Result};
 use mongodb::bson::{Bson, Document};
 
@@ -9,7 +10,7 @@ use crate::settings::Settings;
 
 /// The types of a child's id, by their names in `$type` and `bsonType`.
 ///
-/// No decimal128: ids are equal if the server takes them for equal, which would require decimal arithmetic.
+/// No decimal128: a child has one id in all of its forms, which a shell or another program shows in the same way.
 pub(crate) const CHILD_ID_TYPES: [&str; 10] = [
     "string",
     "int",
@@ -27,15 +28,14 @@ pub(crate) const CHILD_ID_TYPES: [&str; 10] = [
 #[derive(Clone)]
 pub(crate) struct ChildId {
     id: Bson,
-    /// Bytes that are equal exactly if the server takes the ids for equal, under the simple collation.
-    form: Vec<u8>,
+    /// A text that is equal exactly if the server takes the ids for equal, under the simple collation.
+    form: String,
 }
 
 impl ChildId {
     pub(crate) fn new(id: Bson) -> Result<Self> {
-        let mut form = Vec::new();
-        let usable = !matches!(id, Bson::Null | Bson::Array(_)) && write_form(&mut form, &id);
-        if usable {
+        if !matches!(id, Bson::Null | Bson::Array(_)) && is_valid(&id) {
+            let form = canonical(&id);
             Ok(Self { id, form })
         } else {
             Err(Error::new(
@@ -59,10 +59,7 @@ impl ChildId {
 
     /// Returns whether a stored id matches this one, as by `$eq` in a find: also an array that has it.
     pub(crate) fn is(&self, stored: &Bson) -> bool {
-        let is_equal = |stored: &Bson| {
-            let mut form = Vec::new();
-            write_form(&mut form, stored) && form == self.form
-        };
+        let is_equal = |stored: &Bson| canonical(stored) == self.form;
         match stored {
             Bson::Array(ids) => ids.iter().any(is_equal),
             id => is_equal(id),
@@ -73,7 +70,7 @@ impl ChildId {
         self.id.clone()
     }
 
-    pub(crate) fn form(&self) -> &[u8] {
+    pub(crate) fn form(&self) -> &str {
         &self.form
     }
 }
@@ -85,56 +82,23 @@ impl fmt::Debug for ChildId {
     }
 }
 
-/// Appends bytes that are the same for all values that the server takes for equal: a tag, a length and content. Returns
-/// whether the value is valid in an id.
-fn write_form(form: &mut Vec<u8>, value: &Bson) -> bool {
-    let sized = |form: &mut Vec<u8>, tag: u8, bytes: &[u8]| {
-        form.push(tag);
-        form.extend_from_slice(&(bytes.len() as u64).to_be_bytes());
-        form.extend_from_slice(bytes);
-    };
+/// Returns whether a value is valid in an id.
+fn is_valid(value: &Bson) -> bool {
     match value {
-        Bson::Null => form.push(0),
-        Bson::Int32(number) => sized(form, 1, &i64::from(*number).to_be_bytes()),
-        Bson::Int64(number) => sized(form, 1, &number.to_be_bytes()),
-        Bson::Double(number) => match whole(*number) {
-            Some(number) => sized(form, 1, &number.to_be_bytes()),
-            None if number.is_nan() => sized(form, 2, &[]),
-            None => sized(form, 2, &number.to_be_bytes()),
-        },
-        Bson::String(text) => sized(form, 3, text.as_bytes()),
-        Bson::Boolean(boolean) => form.extend_from_slice(&[4, u8::from(*boolean)]),
-        Bson::ObjectId(id) => sized(form, 5, &id.bytes()),
-        Bson::Binary(binary) => {
-            sized(form, 6, &binary.bytes);
-            form.push(binary.subtype.into());
-        }
-        Bson::DateTime(time) => sized(form, 7, &time.timestamp_millis().to_be_bytes()),
-        Bson::Timestamp(stamp) => {
-            sized(form, 8, &stamp.time.to_be_bytes());
-            form.extend_from_slice(&stamp.increment.to_be_bytes());
-        }
-        Bson::Array(values) => {
-            sized(form, 9, &(values.len() as u64).to_be_bytes());
-            return values.iter().all(|value| write_form(form, value));
-        }
-        Bson::Document(fields) => {
-            sized(form, 10, &(fields.len() as u64).to_be_bytes());
-            return fields.iter().all(|(name, value)| {
-                sized(form, 11, name.as_bytes());
-                write_form(form, value)
-            });
-        }
-        _ => return false,
+        Bson::Array(values) => values.iter().all(is_valid),
+        Bson::Document(fields) => fields.values().all(is_valid),
+        Bson::Null
+        | Bson::Int32(_)
+        | Bson::Int64(_)
+        | Bson::Double(_)
+        | Bson::String(_)
+        | Bson::Boolean(_)
+        | Bson::ObjectId(_)
+        | Bson::Binary(_)
+        | Bson::DateTime(_)
+        | Bson::Timestamp(_) => true,
+        _ => false,
     }
-    true
-}
-
-/// Returns the integer that equals a double.
-#[allow(clippy::cast_possible_truncation)] // it is in the range, and whole
-fn whole(number: f64) -> Option<i64> {
-    const BOUND: f64 = 9_223_372_036_854_775_808.0;
-    (number.fract() == 0.0 && (-BOUND..BOUND).contains(&number)).then_some(number as i64)
 }
 
 #[cfg(test)]
@@ -146,8 +110,8 @@ mod tests {
 
     use super::*;
 
-    fn form(id: impl Into<Bson>) -> Vec<u8> {
-        ChildId::new(id.into()).unwrap().form().to_vec()
+    fn form(id: impl Into<Bson>) -> String {
+        ChildId::new(id.into()).unwrap().form().to_owned()
     }
 
     #[test]

@@ -79,7 +79,7 @@ pub(crate) fn check_parent(settings: &Settings, parent: &mut Document) -> Result
                 "a child is not a document, nothing was stored: use a type with named fields",
             ));
         };
-        if !forms.insert(ChildId::of_child(settings, child)?.form().to_vec()) {
+        if !forms.insert(ChildId::of_child(settings, child)?.form().to_owned()) {
             return Err(Error::new(
                 ErrorKind::InvalidArgument,
                 "two children of the parent have the same id, nothing was stored: give each its own",

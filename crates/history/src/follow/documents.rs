@@ -77,7 +77,7 @@ impl Documents {
         let mut documents: HashMap<String, (Bson, Vec<Foreign>)> = HashMap::new();
         for (id, write) in std::mem::take(&mut self.writes) {
             let (_, writes) = documents
-                .entry(document_id::text(&id))
+                .entry(document_id::canonical(&id))
                 .or_insert_with(|| (id, Vec::new()));
             writes.push(write);
         }

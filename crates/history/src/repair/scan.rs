@@ -80,7 +80,7 @@ impl Scan<'_> {
     /// Examines suspects, each once.
     async fn examine(&mut self, suspects: Vec<Bson>) -> Result<()> {
         for id in suspects {
-            if self.examined.insert(document_id::text(&id)) {
+            if self.examined.insert(document_id::canonical(&id)) {
                 let problems = examine(self.shared, &id).await?.into_iter();
                 let namespace = self.shared.current.namespace();
                 let findings = problems.map(|problem| Finding::new(namespace.clone(), id.clone(), problem));

@@ -44,7 +44,7 @@ pub(crate) async fn change(
         let mut conn = shared.enter(&id, session).await?;
         return change_alone(shared, &id, &request, &mut conn).await;
     }
-    let key = document_id::text(&id);
+    let key = document_id::canonical(&id);
     let target = || ChangesOfDocument {
         shared: Arc::clone(shared),
         id: id.clone(),

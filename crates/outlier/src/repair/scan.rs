@@ -132,7 +132,7 @@ pub(crate) async fn confirm(shared: &Shared, summary: &Summary) -> Result<Vec<Fi
         if is_later {
             pause().await?;
         }
-        let _lane = shared.lanes.enter(&document_id::text(&summary.id)).await;
+        let _lane = shared.lanes.enter(&document_id::canonical(&summary.id)).await;
         let again = summary_with_duplicates(shared, &summary.id).await?;
         let found = check(&shared.settings, &again);
         // The aggregation does not distinguish a main document without a flag from a missing one.

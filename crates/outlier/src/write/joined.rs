@@ -30,7 +30,7 @@ pub(crate) async fn push(shared: &Arc<Shared>, id: &Bson, element: Encoded) -> R
     };
     match shared
         .pushes
-        .enter(&document_id::text(id), || document_id::bytes(id), element, list)
+        .enter(&document_id::canonical(id), || document_id::bytes(id), element, list)
         .await
     {
         Entered::Alone(lane, element) => push_one(shared, id, &element, false, &mut Conn::in_lane(lane)).await,

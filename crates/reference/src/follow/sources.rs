@@ -51,7 +51,6 @@ async fn without_unreferenced(shared: &Shared, changed: Vec<(Bson, Check)>) -> R
         changed.into_iter().partition(|(_, check)| *check == Check::Existence);
     for whole in whole.chunks(options::BATCH) {
         let ids: Vec<Bson> = whole.iter().map(|(id, _)| id.clone()).collect();
-        let known: HashSet<String> = ids.iter().map(canonical).collect();
         let mut referenced_ids = HashSet::new();
         for field in &shared.settings.references {
             let mut options = options::read_index(&field.index);
@@ -62,9 +61,7 @@ async fn without_unreferenced(shared: &Shared, changed: Vec<(Bson, Check)>) -> R
                 .await?;
             referenced_ids.extend(rows.iter().map(|row| canonical(&id_of(row))));
         }
-        // An equal number of another type has another text.
-        let is_exact = referenced_ids.is_subset(&known);
-        let is_found = |(id, _): &&(Bson, Check)| !is_exact || referenced_ids.contains(&canonical(id));
+        let is_found = |(id, _): &&(Bson, Check)| referenced_ids.contains(&canonical(id));
         referenced.extend(whole.iter().filter(is_found).cloned());
     }
     Ok(referenced)

@@ -112,7 +112,7 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
             let mut documents = Vec::new();
             let mut seen = HashSet::new();
             for Child { parent, document, .. } in children? {
-                if seen.insert(document_id::text(&parent)) {
+                if seen.insert(document_id::canonical(&parent)) {
                     parents.push(parent);
                 }
                 documents.push(document);

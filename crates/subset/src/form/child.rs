@@ -1,6 +1,6 @@
 //! A child, encoded and decoded.
 
-use mongo_patterns_core::key::stored_integer;
+use mongo_patterns_core::order::compare;
 use mongo_patterns_core::stored::not_decoded;
 use mongo_patterns_core::{DocumentId, Error, ErrorKind, FieldName, Result, size};
 use mongodb::bson::{self, Bson, RawBsonRef, RawDocument, RawDocumentBuf, Timestamp};
@@ -80,18 +80,10 @@ pub(crate) fn invalid_argument(message: &'static str) -> Error {
     Error::new(ErrorKind::InvalidArgument, message)
 }
 
-/// Returns whether a stored id equals an id. Compares integers by value.
+/// Returns whether a stored id equals an id, as the server compares them.
 pub(crate) fn is_id(stored: Option<RawBsonRef<'_>>, id: &Bson) -> bool {
-    let Some(stored) = stored else { return false };
-    let integer = match id {
-        Bson::Int32(id) => Some(i64::from(*id)),
-        Bson::Int64(id) => Some(*id),
-        _ => None,
-    };
-    match integer {
-        Some(id) => stored_integer(stored) == Some(id),
-        None => Bson::try_from(stored).is_ok_and(|stored| stored == *id),
-    }
+    let stored = stored.and_then(|stored| Bson::try_from(stored).ok());
+    stored.is_some_and(|stored| compare(&stored, id).is_eq())
 }
 
 /// Decodes a stored document.

@@ -104,10 +104,10 @@ impl<'a> ParentWrite<'a> {
         children: &'d [RawDocumentBuf],
         parent: &Bson,
     ) -> impl Iterator<Item = &'d RawDocument> {
-        let (field, parent) = (&self.shared.settings.parent, document_id::text(parent));
+        let (field, parent) = (&self.shared.settings.parent, document_id::canonical(parent));
         let is_of_parent = move |child: &&RawDocument| {
             let value = value(child, field);
-            value.is_some_and(|value| document_id::text(&value) == parent)
+            value.is_some_and(|value| document_id::canonical(&value) == parent)
         };
         children.iter().map(|child| &**child).filter(is_of_parent)
     }

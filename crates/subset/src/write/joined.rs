@@ -33,7 +33,7 @@ pub(super) async fn insert(shared: &Arc<Shared>, child: Child) -> Result<Written
         parent: parent.clone(),
     };
     let queue = || document_id::bytes(&parent);
-    let key = document_id::text(&parent);
+    let key = document_id::canonical(&parent);
     let turn = shared.inserts.enter(&key, queue, (id, document), waiting);
     let (lane, (id, document)) = match turn.await {
         Entered::Alone(lane, child) => (lane, child),

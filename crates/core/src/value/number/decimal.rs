@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::num::NonZeroU64;
 
-use bigdecimal::{BigDecimal, Context, RoundingMode};
+use bigdecimal::{BigDecimal, Context, RoundingMode, ToPrimitive};
 use mongodb::bson::{Bson, Decimal128};
 
 /// The digits of a Decimal128.
@@ -19,7 +19,7 @@ impl Decimal {
         value.to_string().parse().ok().map(Self)
     }
 
-    pub(super) fn integer(value: i128) -> Self {
+    pub(super) fn from_integer(value: i128) -> Self {
         Self(value.into())
     }
 
@@ -43,6 +43,19 @@ impl Decimal {
 
     pub(super) fn compare(&self, other: &Self) -> Ordering {
         self.0.cmp(&other.0)
+    }
+
+    /// Returns the digits without zeros at the end, and the exponent.
+    pub(super) fn text(&self) -> String {
+        let (digits, scale) = self.0.normalized().into_bigint_and_scale();
+        format!("{digits}E{}", -scale)
+    }
+
+    /// Returns the integer that it is.
+    pub(super) fn integer(&self) -> Option<i64> {
+        let is_short = self.first_exponent().is_none_or(|first| (0..19).contains(&first));
+        let integer = self.0.to_i64().filter(|_| is_short)?;
+        (self.0 == integer).then_some(integer)
     }
 
     /// Returns the exact sum.
