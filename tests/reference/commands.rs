@@ -109,9 +109,11 @@ async fn a_deletion_deletes_the_source_with_its_mark_or_updates_the_copies_along
         let keep = doc! { "$set": { "customer.deleted": true } };
         let not_kept = doc! { "customer._id": { "$eq": 3 }, "customer.deleted": { "$ne": true } };
         let clear = doc! { "$unset": { "customer": "" } };
+        // An array has references to others too.
+        let cleared = doc! { "customer._id": { "$eq": 4 }, "customer": { "$not": { "$type": "array" } } };
         for (source, rule, filter, update) in [
             (3, OnReferences::KeepCopy, not_kept, keep),
-            (4, OnReferences::Clear, doc! { "customer._id": { "$eq": 4 } }, clear),
+            (4, OnReferences::Clear, cleared, clear),
         ] {
             orders.insert(&order(source, source)).await.unwrap();
             db.recorder().clear();

@@ -2,6 +2,7 @@
 
 use mongo_patterns::schema::SchemaRepository;
 use mongo_patterns::{Error, ErrorKind, Repository, Result};
+use mongo_patterns_core::field::no_array;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
@@ -27,9 +28,9 @@ fn filter(db: &TestDatabase, statements: &str) -> Document {
 async fn documents_of_the_newest_version_take_one_round_trip_each() {
     testkit::run(async |db| {
         for (contacts, version) in [
-            (release_1(db), doc! { "$in": [null, 1] }.into()),
-            (typed(db), Bson::from(2)),
-            (on_server(db), 2.into()),
+            (release_1(db), doc! { "$in": [null, 1] }),
+            (typed(db), doc! { "$eq": 2 }),
+            (on_server(db), doc! { "$eq": 2 }),
         ] {
             plant(db, [doc! { "_id": 0 }]).await;
             let newest = contacts.newest();
@@ -42,7 +43,7 @@ async fn documents_of_the_newest_version_take_one_round_trip_each() {
             assert_eq!(contacts.get(1).await.unwrap(), Some(with_version.clone()));
             assert_eq!(names(db), ["find"]);
             assert!(contacts.update(1, doc! { "$inc": { "n": 1 } }).await.unwrap().modified);
-            let newest_one = doc! { "_id": { "$eq": 1 }, "schemaVersion": &version };
+            let newest_one = doc! { "_id": { "$eq": 1 }, "schemaVersion": no_array(version) };
             assert_eq!(filter(db, "updates"), newest_one);
             assert_eq!(one(db, 1).await.unwrap().get("n"), Some(&2.into()));
             assert!(!contacts.update(1, doc! { "$set": { "n": 2 } }).await.unwrap().modified);
@@ -51,7 +52,7 @@ async fn documents_of_the_newest_version_take_one_round_trip_each() {
             // Of any version up to the newest.
             let mut versions = vec![Bson::Null, 1.into()];
             versions.extend((newest == 2).then_some(Bson::from(2)));
-            let known = doc! { "_id": { "$eq": 1 }, "schemaVersion": { "$in": versions } };
+            let known = doc! { "_id": { "$eq": 1 }, "schemaVersion": no_array(doc! { "$in": versions }) };
             for document in [taylor.clone(), doc! { "name": "Taylor", "n": 1 }, with_version] {
                 contacts.replace(1, &document).await.unwrap();
                 assert_eq!(filter(db, "updates"), known);

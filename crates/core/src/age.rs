@@ -5,7 +5,7 @@ use std::time::Duration;
 use mongodb::bson::{DateTime, Document, doc};
 
 use crate::error::Result;
-use crate::field::FieldName;
+use crate::field::{FieldName, no_array};
 use crate::migration::and;
 use crate::settings::{configuration, required};
 
@@ -54,7 +54,7 @@ impl AgeLimit {
 
 /// Matches documents whose date is before a time. A date is compared with dates only. An array of dates is none.
 pub fn before(field: &str, time: DateTime) -> Document {
-    doc! { field: { "$lt": time, "$not": { "$type": "array" } } }
+    doc! { field: no_array(doc! { "$lt": time }) }
 }
 
 /// Returns the keys of the index that finds documents by their date.

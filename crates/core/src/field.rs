@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use mongodb::bson::{Document, doc};
+
 use crate::error::{Error, ErrorKind};
 
 /// The name of one field of a document: not empty, without `.` and NUL, not starting with `$`, and not `_id`.
@@ -84,6 +86,14 @@ impl fmt::Display for FieldName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
+}
+
+/// Lets a condition on a field match no array, by whose elements it would match too.
+#[doc(hidden)]
+#[must_use]
+pub fn no_array(mut condition: Document) -> Document {
+    condition.insert("$not", doc! { "$type": "array" });
+    condition
 }
 
 #[cfg(test)]

@@ -13,8 +13,8 @@ use serde::de::DeserializeOwned;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::field::FieldName;
-use crate::key::stored_integer;
 use crate::settings::configuration;
+use crate::value::number::Number;
 use crate::value::size;
 use crate::value::stored::{id_of, not_decoded};
 
@@ -145,8 +145,9 @@ pub fn version_of(field: &FieldName, document: &RawDocument) -> Option<u32> {
     match document.get(field.as_str()).ok()? {
         None | Some(RawBsonRef::Null | RawBsonRef::Undefined) => Some(1),
         Some(value) => {
-            let version = i32::try_from(stored_integer(value)?).ok()?;
-            u32::try_from(version).ok().filter(|version| *version > 0)
+            let number = Number::of(value)?;
+            let version = u32::try_from(i32::try_from(number.whole()?).ok()?).ok()?;
+            (version > 0).then_some(version)
         }
     }
 }

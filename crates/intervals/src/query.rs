@@ -1,5 +1,6 @@
 //! The commands, as pure functions.
 
+use mongo_patterns_core::field::no_array;
 use mongo_patterns_core::new_document::NewDocument;
 use mongo_patterns_core::update::{DocumentUpdate, add};
 use mongodb::bson::{Bson, DateTime, Document, doc};
@@ -36,12 +37,24 @@ pub(crate) fn valid(settings: &Settings, id: &Bson) -> Document {
     filter
 }
 
-/// Matches the valid document if its interval begins before a time, and at the expected one.
-pub(crate) fn valid_before(settings: &Settings, id: &Bson, start: DateTime, expected: Option<DateTime>) -> Document {
-    let mut filter = valid(settings, id);
-    let mut from = doc! { "$lt": start };
+/// Matches the valid document to change. By type, so that it matches none that a read reports as corrupt: an array matches by
+/// any of its elements.
+pub(crate) fn changeable(settings: &Settings, id: &Bson, expected: Option<DateTime>) -> Document {
+    let date = || no_array(doc! { "$type": "date" });
+    let (mut filter, mut from) = (of_id(settings, id), date());
+    filter.insert(settings.valid.as_str(), no_array(doc! { "$eq": true }));
+    filter.insert(settings.to.as_str(), date());
     from.extend(expected.map(|expected| ("$eq".to_owned(), expected.into())));
     filter.insert(settings.from.as_str(), from);
+    filter
+}
+
+/// Matches the valid document to change, if its interval begins before a time, and at the expected one.
+pub(crate) fn valid_before(settings: &Settings, id: &Bson, start: DateTime, expected: Option<DateTime>) -> Document {
+    let mut filter = changeable(settings, id, expected);
+    if let Ok(from) = filter.get_document_mut(settings.from.as_str()) {
+        from.insert("$lt", start);
+    }
     filter
 }
 
@@ -78,7 +91,9 @@ impl Change {
 
 /// Matches no document, so that an upsert inserts one, unless the unique index has the id.
 pub(crate) fn absent(settings: &Settings, id: &Bson) -> Document {
-    valid_before(settings, id, DateTime::MIN, None)
+    let mut filter = valid(settings, id);
+    filter.insert(settings.from.as_str(), doc! { "$lt": DateTime::MIN });
+    filter
 }
 
 /// Inserts a document with this interval, which is marked as valid.
@@ -297,7 +312,12 @@ mod tests {
         let id = Bson::from(doc! { "$gt": 1 });
         assert_eq!(
             valid_before(&settings, &id, time(7), Some(time(5))),
-            doc! { "item": { "$eq": { "$gt": 1 } }, "isValid": true, "validFrom": { "$lt": time(7), "$eq": time(5) } }
+            doc! {
+                "item": { "$eq": { "$gt": 1 } },
+                "isValid": { "$eq": true, "$not": { "$type": "array" } },
+                "validTo": { "$type": "date", "$not": { "$type": "array" } },
+                "validFrom": { "$type": "date", "$not": { "$type": "array" }, "$eq": time(5), "$lt": time(7) },
+            }
         );
         let replaced = Change::Replace(doc! { "price": "$$NOW" }).update(&settings, time(7));
         let UpdateModifications::Pipeline(stages) = replaced else {

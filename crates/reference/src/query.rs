@@ -157,7 +157,7 @@ impl CopyUpdate {
     /// Removes the references to a source.
     pub(crate) fn clear(field: &ReferenceField, source: &Bson) -> Self {
         Self {
-            filter: referring(field, source),
+            filter: without_arrays(field, referring(field, source)),
             update: removal(field, source),
             array_filters: None,
         }

@@ -1,11 +1,11 @@
 //! Documents with their versions.
 
 use mongo_patterns_core::error::{CommandError, duplicate_key};
-use mongo_patterns_core::stored::{id_of, not_decoded};
+use mongo_patterns_core::stored::{id_of, not_decoded, value};
 use mongo_patterns_core::versions::{version_of, with_version};
 use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result, size, update};
 use mongodb::bson;
-use mongodb::bson::{Bson, RawBsonRef, RawDocument, RawDocumentBuf};
+use mongodb::bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 use serde::de::DeserializeOwned;
 
 use crate::settings::Settings;
@@ -49,7 +49,7 @@ pub(crate) fn known_version_of(settings: &Settings, document: &RawDocument) -> R
 /// [`TooLarge`](ErrorKind::TooLarge).
 pub(crate) fn checked(settings: &Settings, document: &RawDocument) -> Result<RawDocumentBuf> {
     let newest = settings.steps.newest();
-    if let id @ (Bson::Array(_) | Bson::RegularExpression(_) | Bson::Undefined) = id_of(document) {
+    if let Some(id) = value(document, "_id") {
         DocumentId::new(id)?;
     }
     let field = document.get(settings.version.as_str()).ok().flatten();

@@ -1,7 +1,8 @@
 //! The filters and updates, as pure functions.
 
+use mongo_patterns_core::field::no_array;
 use mongo_patterns_core::versions;
-use mongodb::bson::{Document, doc};
+use mongodb::bson::{Bson, Document, doc};
 
 use crate::settings::Settings;
 use crate::steps::Work;
@@ -16,9 +17,15 @@ pub(crate) fn of_versions(settings: &Settings, versions: impl Iterator<Item = u3
     versions::of_versions(&settings.version, versions)
 }
 
-/// Matches documents by `_id` that have a version, too.
+/// Matches documents by `_id` that have a version, too. An array of versions is none, though it would match by each of them.
 pub(crate) fn guarded(mut ids: Document, versions: Document) -> Document {
-    ids.extend(versions);
+    ids.extend(versions.into_iter().map(|(field, condition)| {
+        let condition = match condition {
+            Bson::Document(one_of) => one_of,
+            version => doc! { "$eq": version },
+        };
+        (field, no_array(condition).into())
+    }));
     ids
 }
 
@@ -108,9 +115,14 @@ mod tests {
         assert_eq!(not_newer(&third), doc! { "v": { "$in": [null, 1, 2, 3] } });
         let later = settings(vec![(5, Work::Stages(vec![]))]);
         assert_eq!(older(&later), doc! { "v": 5 });
+        let no_array = doc! { "$type": "array" };
+        assert_eq!(
+            guarded(by_id(&7.into()), older(&third)),
+            doc! { "_id": { "$eq": 7 }, "v": { "$in": [null, 1, 2], "$not": no_array } }
+        );
         assert_eq!(
             guarded(by_id(&7.into()), newest(&later)),
-            doc! { "_id": { "$eq": 7 }, "v": 6 }
+            doc! { "_id": { "$eq": 7 }, "v": { "$eq": 6, "$not": { "$type": "array" } } }
         );
     }
 

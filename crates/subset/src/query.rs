@@ -9,6 +9,7 @@ pub(crate) mod page;
 pub(crate) mod validator;
 pub(crate) mod whole;
 
+use mongo_patterns_core::field::no_array;
 use mongodb::bson::{Bson, Document, doc};
 
 use self::embedded_ids::{arrays, ids_of, is_unmanaged, is_version, one_or_all};
@@ -90,6 +91,11 @@ fn next_version(settings: &Settings) -> Document {
 
 pub(crate) fn children_of(settings: &Settings, parent: &Bson) -> Document {
     doc! { settings.parent.as_str(): { "$eq": parent } }
+}
+
+/// Matches the children of a parent that are not those of others too: an array has the ids of several parents.
+pub(crate) fn only_of(settings: &Settings, parent: &Bson) -> Document {
+    doc! { settings.parent.as_str(): no_array(doc! { "$eq": parent }) }
 }
 
 /// Matches the children of a parent with one of these ids.

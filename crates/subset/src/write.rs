@@ -190,7 +190,7 @@ async fn delete(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>) -> Result<D
             false => deletable(shared, parent, conn).await?,
         };
     }
-    let filter = query::children_of(settings, parent);
+    let filter = query::only_of(settings, parent);
     let options = options::delete_children(settings);
     let deleted = conn.delete_many(children, filter, options).await?;
     Ok(DeletedParent {

@@ -1,5 +1,6 @@
 //! The commands that change a current document, and with it its revision.
 
+use mongo_patterns_core::field::no_array;
 use mongo_patterns_core::update::{DocumentUpdate, add};
 use mongodb::bson::{Bson, DateTime, Document, doc};
 use mongodb::options::UpdateModifications;
@@ -50,6 +51,10 @@ pub(crate) fn changeable(
         (Clock::Server, None) => drop(filter.insert(revision, doc! { "$gte": 1 })),
     }
     filter.insert(settings.deleted.as_str(), doc! { "$ne": true });
+    if clock == Clock::Server {
+        // The time of the server is after values of other types, too.
+        filter.insert(time, no_array(doc! { "$type": "date" }));
+    }
     if clock == Clock::Server && change.is_by_operators() {
         filter.insert("$expr", doc! { "$lt": [format!("${time}"), "$$NOW"] });
     }
@@ -219,6 +224,7 @@ mod tests {
                 "policyId": { "$eq": 1 },
                 "revision": { "$gte": 1 },
                 "deleted": { "$ne": true },
+                "dateSet": { "$type": "date", "$not": { "$type": "array" } },
                 "$expr": { "$lt": ["$dateSet", "$$NOW"] },
             }
         );

@@ -102,7 +102,8 @@ impl Batch<'_> {
         let stored = conn.aggregate_all(&self.shared.revisions, query::newest_of(settings, self.ids), options);
         let stored = stored.await?;
         let head = |row: &RawDocumentBuf| {
-            let head = Head::read(settings, row).ok_or_else(|| no_head(settings, row))?;
+            let head = Head::read(settings, row);
+            let head = head.ok_or_else(|| no_head(settings, row).of_collection(&self.shared.revisions))?;
             Ok((canonical(&id_of_revision(settings, row)), head))
         };
         stored.iter().map(head).collect()

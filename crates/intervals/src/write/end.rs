@@ -65,10 +65,7 @@ async fn end_marked(
     conn: &mut Conn<'_>,
 ) -> Result<Option<Ended>> {
     let settings = &shared.settings;
-    let mut filter = query::valid(settings, id);
-    let mut from = doc! { "$type": "date" };
-    from.extend(expected.map(|expected| ("$eq".to_owned(), expected.into())));
-    filter.insert(settings.from.as_str(), from);
+    let mut filter = query::changeable(settings, id, expected);
     filter.extend(query::is_current(settings));
     let options = query::change(settings, false, ReturnDocument::After);
     let ended = conn

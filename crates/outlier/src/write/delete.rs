@@ -55,7 +55,7 @@ async fn delete_typical(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Resu
 
 async fn delete_in_transaction(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Deleted> {
     let (main, overflow, settings) = shared.parts();
-    let overflow_of = query::overflow_of(settings, id);
+    let overflow_of = query::true_overflow_of(settings, id);
     let of_overflow = conn.delete_many(overflow, overflow_of, None).await?;
     let of_main = conn.delete_one(main, query::by_id(id), None).await?;
     Ok(Deleted {
@@ -77,7 +77,7 @@ async fn delete_in_callers_transaction(shared: &Shared, id: &Bson, conn: &mut Co
     };
     if main.is_none_or(|main| is_flagged(settings, &main)) {
         let result = conn
-            .delete_many(overflow, query::overflow_of(settings, id), None)
+            .delete_many(overflow, query::true_overflow_of(settings, id), None)
             .await?;
         deleted.overflow_documents = result.deleted_count;
     }
