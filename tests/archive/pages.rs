@@ -1,10 +1,12 @@
 //! Pages over both collections.
 
+use futures::TryStreamExt;
 use mongo_patterns::ErrorKind;
 use mongo_patterns::archive::{Archive, ArchiveToken, Found};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::oid::ObjectId;
-use mongodb::bson::{Bson, DateTime, Document, doc};
+use mongodb::bson::spec::BinarySubtype;
+use mongodb::bson::{Binary, Bson, DateTime, Document, Timestamp, doc};
 
 use support::archive::sales::*;
 use support::explain::explain_last;
@@ -81,25 +83,121 @@ async fn pages_have_each_document_once_in_order() {
     .await;
 }
 
-/// Documents that are archived between two pages are not found again.
+/// Documents that are archived between two pages are not found again, also of the age at which the page ends.
 #[tokio::test]
 async fn a_token_survives_a_run() {
     testkit::run(async |db| {
         let archive = archive(db).await;
-        plant(db, (0..30).map(|id| sale(id, old(i64::from(id / 3))))).await;
-        let first = archive.find(doc! {}).oldest_first().limit(10).await.unwrap();
-        assert!(first.documents.iter().all(|found| !found.is_archived));
+        plant(db, (0..40).map(|id| sale(id, old(0)))).await;
+        let first = archive.find(doc! {}).limit(10).await.unwrap();
         archive.run().await.unwrap();
-        let rest = archive.find(doc! {}).oldest_first().after(first.next).await.unwrap();
+        let rest = archive.find(doc! {}).after(first.next.clone()).await.unwrap();
         let ids = |found: &[Found<Document>]| -> Vec<i32> {
             found
                 .iter()
                 .map(|found| found.document.get_i32("_id").unwrap())
                 .collect()
         };
-        // Of one age, a page has those of the collection first, so those of the archive are new to it.
-        assert_eq!(ids(&first.documents), (0..10).collect::<Vec<_>>());
-        assert_eq!(ids(&rest.documents), (9..30).collect::<Vec<_>>());
+        assert_eq!(ids(&first.documents), (30..40).rev().collect::<Vec<_>>());
+        assert_eq!(ids(&rest.documents), (0..30).rev().collect::<Vec<_>>());
+        archive.restore_many(doc! {}).await.unwrap();
+        let again = archive.find(doc! {}).after(first.next).await.unwrap();
+        assert_eq!(ids(&again.documents), ids(&rest.documents));
+    })
+    .await;
+}
+
+/// `_id`s of all types, some of them equal numbers of different types for a client that compares texts.
+fn any_id(n: i64) -> Bson {
+    let byte = u8::try_from(n % 256).unwrap();
+    match n {
+        0 => Bson::Null,
+        1 => Bson::MinKey,
+        2 => Bson::MaxKey,
+        3 => f64::NAN.into(),
+        4 => f64::NEG_INFINITY.into(),
+        5 => Bson::Decimal128("0.1".parse().unwrap()),
+        6 => 0.1.into(),
+        7 => Bson::Symbol("s".to_owned()),
+        8 => Bson::JavaScriptCode("s".to_owned()),
+        9 => true.into(),
+        10 => false.into(),
+        11 => Bson::Decimal128("Infinity".parse().unwrap()),
+        12 => Bson::Decimal128("-1E+6000".parse().unwrap()),
+        13 => doc! {}.into(),
+        14 => i64::MAX.into(),
+        15 => 9_223_372_036_854_775_808.0.into(),
+        _ => match n % 12 {
+            0 => Bson::Int64(n),
+            1 => Bson::Double(n as f64 - 0.5),
+            2 => format!("s{}", n % 97).repeat(1 + (n % 2) as usize).into(),
+            3 => Bson::ObjectId(ObjectId::from_bytes([byte; 12])),
+            4 => doc! { "n": n % 7, "a.b": n }.into(),
+            5 => doc! { "n": (n % 7).to_string(), "gt": [n, 1.5] }.into(),
+            6 => Bson::Binary(Binary {
+                subtype: BinarySubtype::from(byte % 3 * 2),
+                bytes: vec![byte; 1 + (n % 3) as usize],
+            }),
+            7 => DateTime::from_millis(-n).into(),
+            8 => Bson::Timestamp(Timestamp {
+                time: byte.into(),
+                increment: n as u32,
+            }),
+            9 => Bson::Decimal128(format!("{n}.25").parse().unwrap()),
+            10 => (-i32::try_from(n).unwrap()).into(),
+            _ => format!("\u{e9}{n}").into(),
+        },
+    }
+}
+
+/// Whatever moves between two pages. Documents have few ages, and the order is that of the server.
+#[tokio::test]
+async fn each_document_is_on_one_page_beside_runs_and_restores() {
+    testkit::run(async |db| {
+        let archive = archive(db).await;
+        let documents = (0..240).map(|n| {
+            let mut sale = sale(any_id(n), old(n % 3));
+            sale.insert("n", n);
+            sale
+        });
+        plant(db, documents).await;
+        let id = |document: &Document| format!("{:?}", document.get("_id").unwrap());
+        let sales = current(db);
+        let in_order = sales.find(doc! {}).sort(doc! { "date": 1, "_id": 1 });
+        let sorted: Vec<Document> = in_order.await.unwrap().try_collect().await.unwrap();
+        let seed = fastrand::u64(..);
+        let mut random = fastrand::Rng::with_seed(seed);
+        for newest_first in [false, true, false, true] {
+            let (mut found, mut after) = (Vec::new(), None::<ArchiveToken>);
+            loop {
+                let find = archive.find(doc! {}).limit(random.u32(1..=10)).after(after);
+                let page = if newest_first {
+                    find.await
+                } else {
+                    find.oldest_first().await
+                }
+                .unwrap();
+                found.extend(page.documents.into_iter().map(|found| id(&found.document)));
+                let Some(next) = page.next else { break };
+                after = Some(next.to_string().parse().unwrap());
+                match random.u8(0..3) {
+                    0 => {
+                        archive.run().before(old(random.i64(0..4))).await.unwrap();
+                    }
+                    1 => {
+                        let some = doc! { "n": { "$mod": [random.i32(2..6), random.i32(0..2)] } };
+                        archive.restore_many(some).await.unwrap();
+                    }
+                    _ => {}
+                }
+            }
+            let expected: Vec<String> = sorted.iter().map(id).collect();
+            assert_eq!(found.len(), expected.len(), "seed {seed}");
+            if newest_first {
+                found.reverse();
+            }
+            assert_eq!(found, expected, "seed {seed}");
+        }
     })
     .await;
 }
@@ -123,7 +221,7 @@ async fn a_page_examines_what_it_returns() {
         assert_eq!(second.documents.first().map(|found| key(found).0), Some(old(89)));
         assert_eq!(db.recorder().names(), ["find", "find"]);
         let examined = explain_last(db).await;
-        assert_eq!((&*examined.index, examined.documents), ("date_1__id_1", 12));
+        assert_eq!((&*examined.index, examined.documents), ("date_1__id_1", 11));
         let find = archive.find(doc! { "_id": { "$gte": 45 } });
         let found = find.oldest_first().limit(8).await.unwrap();
         let archived: Vec<bool> = found.documents.iter().map(|found| found.is_archived).collect();

@@ -113,3 +113,53 @@ async fn a_page_after_a_deleted_document_continues() {
     })
     .await;
 }
+
+/// `_id`s and ranks that are the first and last of all values, under values of an equality of all types.
+#[tokio::test]
+async fn documents_at_the_edges_of_the_index_are_on_a_page() {
+    testkit::run(async |db| {
+        let decimal = |text: &str| Bson::Decimal128(text.parse().unwrap());
+        let groups = [
+            Some(7.into()),
+            Some(0.1.into()),
+            Some(decimal("0.1")),
+            Some(decimal("9E+6000")),
+            Some(f64::INFINITY.into()),
+            Some(f64::NAN.into()),
+            Some("a".into()),
+            Some(Bson::Symbol("b".to_owned())),
+            Some(doc! { "a": 1 }.into()),
+            Some(true.into()),
+            Some(false.into()),
+            Some(Bson::JavaScriptCode("a".to_owned())),
+            Some(Bson::MinKey),
+            Some(Bson::MaxKey),
+            None,
+        ];
+        let ids = [Bson::MinKey, Bson::Null, 1.into(), 0.5.into(), Bson::MaxKey];
+        for group in groups {
+            let ranks = [Bson::MinKey, Bson::MaxKey, 3.into(), Bson::MinKey, Bson::MaxKey]
+                .into_iter()
+                .rev();
+            let orders = ids.iter().zip(ranks).map(|(id, rank)| {
+                let mut order = doc! { "_id": id, "rank": rank };
+                order.extend(group.clone().map(|group| ("group".to_owned(), group)));
+                order
+            });
+            stored(db).delete_many(doc! {}).await.unwrap();
+            plant(db, orders).await;
+            let filter = doc! { "group": group.clone().unwrap_or(Bson::Null) };
+            for sort in [doc! {}, doc! { "_id": -1 }, doc! { "rank": 1 }, doc! { "rank": -1 }] {
+                let filters = match group {
+                    // There is no value above it.
+                    Some(Bson::MaxKey) => vec![doc! {}],
+                    _ => vec![doc! {}, filter.clone()],
+                };
+                for filter in filters {
+                    check(db, filter, sort.clone(), &[1, 2, 10]).await;
+                }
+            }
+        }
+    })
+    .await;
+}

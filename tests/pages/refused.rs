@@ -32,6 +32,48 @@ async fn a_missing_index_is_named() {
     .await;
 }
 
+/// An index with the name of the planned one that has only some of the documents, or another order. It is found once in a
+/// process, and not for each page.
+#[tokio::test]
+async fn a_page_over_an_index_that_cannot_serve_it_is_refused() {
+    testkit::run(async |db| {
+        plant(db, (0..30).map(order)).await;
+        let planned = || IndexOptions::builder().name("rank_1__id_1".to_owned()).build();
+        let (mut partial, mut sparse, mut collated) = (planned(), planned(), planned());
+        partial.partial_filter_expression = Some(doc! { "n": { "$lt": 7 } });
+        sparse.sparse = Some(true);
+        collated.collation = Some(Collation::builder().locale("de").build());
+        let keys = doc! { "rank": 1, "_id": 1 };
+        for (keys, options) in [
+            (keys.clone(), partial),
+            (keys.clone(), sparse),
+            (keys.clone(), collated),
+            (doc! { "rank": 1 }, planned()),
+        ] {
+            let index = IndexModel::builder().keys(keys).options(options).build();
+            stored(db).create_index(index).await.unwrap();
+            let pages = pages(db, doc! {}, doc! { "rank": 1 });
+            for _ in 0..2 {
+                db.recorder().clear();
+                let refused = pages.page().await.unwrap_err();
+                assert_eq!(refused.kind(), ErrorKind::IndexMismatch, "{refused}");
+            }
+            stored(db).drop_index("rank_1__id_1").await.unwrap();
+            db.recorder().clear();
+        }
+        let planned = IndexModel::builder().keys(keys).options(planned()).build();
+        stored(db).create_index(planned).await.unwrap();
+        // A service builds pages for each request.
+        let of_request = || pages(db, doc! {}, doc! { "rank": 1 });
+        let first = of_request().page().limit(5).await.unwrap();
+        assert_eq!(db.recorder().names(), ["listIndexes", "find"]);
+        of_request().page().limit(5).await.unwrap();
+        of_request().page().limit(5).after(first.next).await.unwrap();
+        assert_eq!(db.recorder().names(), ["listIndexes", "find", "find", "find"]);
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn another_index_is_not_replaced() {
     testkit::run(async |db| {
@@ -76,9 +118,8 @@ async fn other_collections_are_refused() {
         collated.create_index(index).await.unwrap();
         let pages = Pages::<Document>::over(collated).sort(doc! { "rank": 1 });
         let pages = pages.build().unwrap();
-        let first = pages.page().limit(1).await.unwrap();
-        let error = pages.page().limit(1).after(first.next).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Driver, "{error:?}");
+        let error = pages.page().limit(1).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::IndexMismatch, "{error:?}");
     })
     .await;
 }
@@ -87,14 +128,16 @@ async fn other_collections_are_refused() {
 async fn the_strict_stable_api_has_no_pages() {
     testkit::run(async |db| {
         plant(db, (0..3).map(order)).await;
-        ready(db, doc! {}, doc! { "rank": 1 }).await;
+        let ready = ready(db, doc! {}, doc! { "rank": 1 }).await;
         let mut options = db.server().client_options().await.unwrap();
         options.server_api = Some(ServerApi::builder().version(ServerApiVersion::V1).strict(true).build());
         let strict = Client::with_options(options).unwrap();
         let orders = strict.database(db.database().name()).collection::<Document>("orders");
         let pages = Pages::<Document>::over(orders).sort(doc! { "rank": 1 });
         let pages = pages.build().unwrap();
-        for error in [pages.ensure_index().await.unwrap_err(), pages.page().await.unwrap_err()] {
+        let token = ready.page().limit(1).await.unwrap().next;
+        let page = pages.page().after(token);
+        for error in [pages.ensure_index().await.unwrap_err(), page.await.unwrap_err()] {
             assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
             assert!(error.to_string().contains("strict"), "{error}");
         }

@@ -152,8 +152,12 @@
 // proof: archive::books_concurrent::no_push_is_lost_beside_runs_and_restores, archive::policies::no_revision_is_lost_beside_runs_and_restores, faults::table::every_operation_with_a_fault_and_a_drop
 //! - Of the documents that [`keep_newest_by`](ArchiveBuilder::keep_newest_by) concerns, none moves before an older one of its value.
 // proof: archive::revisions::an_interrupted_run_leaves_no_gap, archive::revisions::writers_beside_runs_leave_no_gap, archive::revisions::a_revision_that_cannot_move_ends_the_run
-//! - A document that another client writes all the time does not stop a run.
-// proof: archive::concurrent::a_document_that_others_hold_does_not_stop_a_run
+//! - A document that another client writes all the time does not stop a run, nor does one that the archive refuses. A run spends
+//!   the time of the retry policy once on documents that others write.
+// proof: archive::concurrent::a_document_that_others_hold_does_not_stop_a_run, archive::concurrent::documents_that_others_hold_for_a_while_are_archived, archive::concurrent::a_run_spends_the_time_of_the_policy_once, archive::run::a_document_that_the_archive_refuses_does_not_stop_a_run
+//! - From the first page of [`find`](Archive::find) to the last, a document that does not change is on one page, whatever moves between
+//!   two pages.
+// proof: archive::pages::each_document_is_on_one_page_beside_runs_and_restores
 //! - Ids and values are never interpreted.
 // proof: archive::values::ids_of_all_types_move_and_are_found
 //!
@@ -181,11 +185,11 @@
 //! |---|---|---|
 //! | [`get`](Archive::get) | 1; 2 for an archived document, 3 for an absent one | 1 each |
 //! | [`find`](Archive::find) | 2 | those of a page and those that the filter leaves out, in both collections |
-//! | [`run`](Archive::run) | 3, and 4 for each chunk of 500 | those that are old enough, twice |
+//! | [`run`](Archive::run) | 4, and 4 for each chunk of 500 | those that are old enough, twice |
 //! | [`due`](Archive::due) | 1 | none, or those that are old enough if some are to keep |
 //! | [`restore`](Archive::restore) | 4 | 1 |
-//! | [`restore_many`](Archive::restore_many) | 4, and 4 for each chunk of 500 | all archived ones, or those of the filter twice |
-//! | [`delete_archived_before`](Archive::delete_archived_before) | 3, and 1 for each chunk of 1000 | those that are old enough |
+//! | [`restore_many`](Archive::restore_many) | 5, and 4 for each chunk of 500 | all archived ones, or those of the filter twice |
+//! | [`delete_archived_before`](Archive::delete_archived_before) | 4, and 1 for each chunk of 1000 | those that are old enough |
 //! | [`verify`](Archive::verify) | 3, and 2 for each 1000 archived documents | all |
 //! | [`Trash::delete`] | 3 | 1 |
 //! | [`Trash::restore`] | 4 | 1 |
@@ -202,7 +206,6 @@ mod builder;
 mod entry;
 mod finding;
 mod newest;
-mod page;
 mod query;
 mod related;
 mod repository;

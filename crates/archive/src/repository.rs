@@ -5,11 +5,14 @@ use std::time::Duration;
 use mongo_patterns_core::age::{self, AgeLimit};
 use mongo_patterns_core::index::{Ensure, Managed, PlannedIndex};
 use mongo_patterns_core::lanes::Lanes;
-use mongo_patterns_core::{FieldName, Repository, RetryPolicy, Validator};
+use mongo_patterns_core::stored::decode;
+use mongo_patterns_core::{FieldName, Repository, Result, RetryPolicy, Validator};
 use mongodb::Collection;
-use mongodb::bson::{Document, RawDocumentBuf, doc};
+use mongodb::bson::{Document, RawDocument, RawDocumentBuf, doc};
+use serde::de::DeserializeOwned;
 
 use crate::related::Related;
+use crate::results::{Found, NOT_DECODED};
 use crate::transfer::Transfer;
 
 mongo_patterns_core::repository! {
@@ -46,15 +49,26 @@ impl Shared {
         format!("{}_1__id_1", self.age_field())
     }
 
+    /// Returns one of the two collections.
+    pub(crate) fn collection(&self, is_archived: bool) -> &Collection<RawDocumentBuf> {
+        match is_archived {
+            true => &self.archived,
+            false => &self.current,
+        }
+    }
+
+    /// Decodes a document of one of the two collections.
+    pub(crate) fn decode<D: DeserializeOwned>(&self, document: &RawDocument, is_archived: bool) -> Result<Found<D>> {
+        let decoded = decode(document, "", NOT_DECODED);
+        let decoded = decoded.map_err(|error| error.of_collection(self.collection(is_archived)))?;
+        Ok(Found::new(decoded, is_archived))
+    }
+
     /// Returns what moves documents, in a direction.
     pub(crate) fn transfer<'a>(&'a self, filter: &'a Document, restores: bool) -> Transfer<'a> {
-        let (from, to) = match restores {
-            true => (&self.archived, &self.current),
-            false => (&self.current, &self.archived),
-        };
         Transfer {
-            from,
-            to,
+            from: self.collection(restores),
+            to: self.collection(!restores),
             filter,
             restores,
             replaces: false,

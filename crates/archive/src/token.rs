@@ -1,6 +1,6 @@
 //! Positions among the documents of both collections, and of a trash.
 
-use mongo_patterns_core::DocumentId;
+use mongo_patterns_core::pages::DatedDocument;
 use mongodb::bson::{Bson, DateTime};
 use serde::{Deserialize, Serialize};
 
@@ -10,34 +10,7 @@ use serde::{Deserialize, Serialize};
 /// A forged token can only select another position. A token stays valid when documents are archived, restored or deleted.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct ArchiveToken {
-    /// The age of the last document.
-    pub(crate) age: DateTime,
-    /// The last `_id`s of this age in the collection and in the archive. `None` where none was returned.
-    pub(crate) ids: [Option<DocumentId>; 2],
-}
-
-impl ArchiveToken {
-    fn from_values(values: Vec<Bson>) -> Option<Self> {
-        let Ok([Bson::DateTime(age), current, archived]) = <[Bson; 3]>::try_from(values) else {
-            return None;
-        };
-        let id = |value: Bson| match value {
-            Bson::Null => Some(None),
-            id => DocumentId::new(id).ok().map(Some),
-        };
-        Some(Self {
-            age,
-            ids: [id(current)?, id(archived)?],
-        })
-    }
-
-    fn to_values(&self) -> [Bson; 3] {
-        let [current, archived] = &self.ids;
-        let id = |id: &Option<DocumentId>| id.as_ref().map_or(Bson::Null, DocumentId::to_bson);
-        [Bson::DateTime(self.age), id(current), id(archived)]
-    }
-}
+pub struct ArchiveToken(Position);
 
 /// A position among the entries of a trash, from a [`TrashPage`](crate::TrashPage).
 ///
@@ -45,26 +18,46 @@ impl ArchiveToken {
 /// restored.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct TrashToken {
-    /// The time of the last entry.
-    pub(crate) deleted_at: DateTime,
-    /// Its `_id`.
-    pub(crate) id: DocumentId,
-}
+pub struct TrashToken(Position);
 
-impl TrashToken {
+/// The date and the `_id` of the last document.
+#[derive(Clone, PartialEq)]
+struct Position(DateTime, Bson);
+
+impl Position {
     fn from_values(values: Vec<Bson>) -> Option<Self> {
-        let Ok([Bson::DateTime(deleted_at), id]) = <[Bson; 2]>::try_from(values) else {
-            return None;
-        };
-        let id = DocumentId::new(id).ok()?;
-        Some(Self { deleted_at, id })
-    }
-
-    fn to_values(&self) -> [Bson; 2] {
-        [Bson::DateTime(self.deleted_at), self.id.to_bson()]
+        match <[Bson; 2]>::try_from(values) {
+            // What no document has as its `_id`.
+            Ok([_, Bson::Array(_) | Bson::RegularExpression(_) | Bson::Undefined]) => None,
+            Ok([Bson::DateTime(date), id]) => Some(Self(date, id)),
+            _ => None,
+        }
     }
 }
+
+macro_rules! tokens {
+    ($($token:ident),+) => {
+        $(impl $token {
+            pub(crate) fn after(document: &DatedDocument) -> Self {
+                Self(Position(document.date, document.id.clone()))
+            }
+
+            pub(crate) fn position(&self) -> (DateTime, &Bson) {
+                (self.0.0, &self.0.1)
+            }
+
+            fn from_values(values: Vec<Bson>) -> Option<Self> {
+                Position::from_values(values).map(Self)
+            }
+
+            fn to_values(&self) -> [Bson; 2] {
+                [Bson::DateTime(self.0.0), self.0.1.clone()]
+            }
+        })+
+    };
+}
+
+tokens!(ArchiveToken, TrashToken);
 
 mongo_patterns_core::token_of_values!(ArchiveToken, "the token is not one of an archive: pass it on unchanged");
 mongo_patterns_core::token_of_values!(TrashToken, "the token is not one of a trash: pass it on unchanged");
@@ -72,17 +65,15 @@ mongo_patterns_core::token_of_values!(TrashToken, "the token is not one of a tra
 #[cfg(test)]
 mod tests {
     use mongo_patterns_core::{ErrorKind, token};
+    use mongodb::bson::RawDocumentBuf;
 
     use super::*;
 
     #[test]
     fn a_token_survives_its_text() {
-        for ids in [[None, None], [Some(7.into()), None], [None, Some("a".into())]] {
-            let ids = ids.map(|id: Option<Bson>| id.map(|id| DocumentId::new(id).unwrap()));
-            let token = ArchiveToken {
-                age: DateTime::from_millis(-5),
-                ids,
-            };
+        for id in [7.into(), "a".into(), Bson::Null, Bson::MinKey, Bson::MaxKey] {
+            let (date, document) = (DateTime::from_millis(-5), RawDocumentBuf::new());
+            let token = ArchiveToken::after(&DatedDocument { date, id, document });
             assert!(token.to_string().parse::<ArchiveToken>().unwrap() == token);
         }
     }
@@ -94,19 +85,15 @@ mod tests {
         let texts = [
             String::new(),
             "xyz".to_owned(),
-            of(&[date.clone(), Bson::Null]),
-            of(&[1.into(), Bson::Null, Bson::Null]),
-            of(&[date, Bson::Array(vec![]), Bson::Null]),
+            of(std::slice::from_ref(&date)),
+            of(&[date.clone(), 1.into(), Bson::Null]),
+            of(&[1.into(), Bson::Null]),
+            of(&[date, Bson::Array(vec![])]),
         ];
         for text in texts {
             let error = text.parse::<ArchiveToken>().unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{text}");
-        }
-        let (date, id) = (Bson::DateTime(DateTime::from_millis(1)), Bson::Int32(7));
-        let token = of(&[date.clone(), id.clone()]);
-        assert_eq!(token.parse::<TrashToken>().unwrap().to_string(), token);
-        for other in [vec![date.clone()], vec![id.clone(), id], vec![date, Bson::Null]] {
-            assert!(of(&other).parse::<TrashToken>().is_err(), "{other:?}");
+            assert!(text.parse::<TrashToken>().is_err(), "{text}");
         }
     }
 }

@@ -51,9 +51,13 @@
 //!   inserted, deleted and changed around it.
 // proof: pages::beside_writers::a_document_that_does_not_change_is_on_one_page
 //! - Values of all types, null and missing ones, and equal ranks are in the order of the server's sort, in mixed directions too.
-// proof: pages::complete::equal_ranks_and_mixed_directions
-//! - A page is one round trip, and examines one key more than it has documents, at any position. The server sorts nothing.
+// proof: pages::complete::equal_ranks_and_mixed_directions, pages::complete::documents_at_the_edges_of_the_index_are_on_a_page
+//! - A page is one round trip, and examines one key more than it has documents, at any position. The server sorts nothing. The last
+//!   page of a query without an equality takes a second one, for a document whose `_id` is the last of all values. If the
+//!   process has not called [`ensure_index`](Pages::ensure_index), its first page takes one more, which checks the index.
 // proof: pages::cost::a_page_is_one_round_trip_and_examines_one_key_more_than_it_has
+//! - A page over an index that has only some of the documents, or another order, is refused.
+// proof: pages::refused::a_page_over_an_index_that_cannot_serve_it_is_refused
 //! - A document with an array in the sort is never missed or returned twice: the page with it is refused.
 // proof: pages::arrays::a_page_with_an_array_is_refused
 //! - A token of another filter or sort, and a modified one, is refused. A forged one reads only documents of the filter.
@@ -74,16 +78,20 @@
 //! - The strict Stable API has no bounds of an index: a page is `Unsupported` there.
 
 mod action;
+mod by_date;
 mod handle;
 mod limit;
 mod of_id;
 mod order;
 mod query;
+mod range;
 mod results;
 mod start;
 mod token;
 
 pub use action::ReadPage;
+#[doc(hidden)]
+pub use by_date::{DatePage, DatedDocument};
 pub use handle::{Pages, PagesBuilder};
 #[doc(hidden)]
 pub use limit::{check_limit, cut};

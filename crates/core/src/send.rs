@@ -285,8 +285,15 @@ fn find_all_documents<'a>(
 
 impl Conn<'_> {
     /// Runs a command on a database.
-    pub fn run_command<'a>(&'a mut self, database: &Database, command: Document) -> BoxFuture<'a, Result<Document>> {
+    pub fn run_command<'a>(
+        &'a mut self,
+        database: &Database,
+        mut command: Document,
+    ) -> BoxFuture<'a, Result<Document>> {
         let database = database.clone();
+        if let Some(time) = self.max_time() {
+            command.insert("maxTimeMS", i64::try_from(time.as_millis()).unwrap_or(i64::MAX));
+        }
         Box::pin(async move { send!(WriteMany, self, database.run_command(command)) })
     }
 

@@ -1,20 +1,15 @@
-use std::cmp::Reverse;
 use std::marker::PhantomData;
 
 #[allow(unused_imports)] // the documentation links to them
 use mongo_patterns_core::ErrorKind::{Decode, IndexMissing, InvalidArgument};
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::document_id::bytes;
-use mongo_patterns_core::pages::cut;
-use mongo_patterns_core::stored::{decode, id_of};
-use mongo_patterns_core::{DocumentId, Result};
-use mongodb::bson::{DateTime, Document, RawDocumentBuf};
+use mongo_patterns_core::pages::{DatePage, DatedDocument, cut};
+use mongo_patterns_core::{Result, order};
+use mongodb::bson::Document;
 use serde::de::DeserializeOwned;
 
-use super::NOT_DECODED;
-use crate::page::Page;
 use crate::repository::{Archive, Shared};
-use crate::results::{Found, FoundPage};
+use crate::results::FoundPage;
 use crate::token::ArchiveToken;
 
 impl<D> Archive<D> {
@@ -36,7 +31,12 @@ impl<D> Archive<D> {
     /// ```
     ///
     /// The filter is the caller's own, as for the driver's `find`. Documents whose age field is not a date are not found. Those of
-    /// the same age are in the order of their `_id`s, the ones of the collection before those of the archive.
+    /// the same age are in the order of their `_id`s. If both collections have a document of one age and `_id`, that of the
+    /// collection is found.
+    ///
+    /// # Guarantees
+    /// From the first page to the last, a document that does not change is on exactly one page, whatever is archived, restored,
+    /// inserted and deleted between two pages.
     ///
     /// The two reads see two moments: a document that is archived between them is found once, and one that is restored between
     /// them can be missed. In a snapshot session they see one.
@@ -88,78 +88,49 @@ mongo_patterns_core::action! {
     "find" => FoundPage<D> where D: DeserializeOwned + 'a
 }
 
-/// A document with its age, and the number of its collection.
+/// A document, and whether it is in the archive.
 struct Row {
-    age: DateTime,
-    collection: usize,
-    document: RawDocumentBuf,
+    dated: DatedDocument,
+    is_archived: bool,
 }
 
 impl<D: DeserializeOwned> Find<'_, D> {
     async fn execute(mut self) -> Result<FoundPage<D>> {
         let mut conn = Conn::to_read(self.session.take(), self.max_time).await?;
-        let mut rows = self.rows(0, &mut conn).await?;
-        let archived = self.rows(1, &mut conn).await?;
-        // Archived between the two reads.
-        let current: Vec<Vec<u8>> = rows.iter().map(|row| bytes(&id_of(&row.document))).collect();
-        rows.extend(
-            archived
-                .into_iter()
-                .filter(|row| !current.contains(&bytes(&id_of(&row.document)))),
-        );
-        // Stable: of the same age, those of the collection are first.
+        let mut rows = self.rows(false, &mut conn).await?;
+        rows.extend(self.rows(true, &mut conn).await?);
+        let compare = |a: &Row, b: &Row| {
+            let by_age = a.dated.date.cmp(&b.dated.date);
+            by_age.then_with(|| order::compare(&a.dated.id, &b.dated.id))
+        };
+        // Stable: of two at one position, that of the collection is first.
         match self.newest_first {
-            true => rows.sort_by_key(|row| Reverse(row.age)),
-            false => rows.sort_by_key(|row| row.age),
+            true => rows.sort_by(|a, b| compare(b, a)),
+            false => rows.sort_by(compare),
         }
-        let has_more = cut(&mut rows, self.limit).is_some();
-        let next = if has_more { self.token(&rows)? } else { None };
-        let documents = rows
+        // Archived between the two reads.
+        rows.dedup_by(|b, a| compare(a, b).is_eq());
+        let next = cut(&mut rows, self.limit).map(|row| ArchiveToken::after(&row.dated));
+        let found = rows
             .iter()
-            .map(|row| Ok(Found::new(decode(&row.document, "", NOT_DECODED)?, row.collection == 1)));
+            .map(|row| self.shared.decode(&row.dated.document, row.is_archived));
         Ok(FoundPage {
-            documents: documents.collect::<Result<_>>()?,
+            documents: found.collect::<Result<_>>()?,
             next,
         })
     }
 
-    fn page(&self) -> Page<'_> {
-        Page {
+    /// Reads a page of one of the collections.
+    async fn rows(&self, is_archived: bool, conn: &mut Conn<'_>) -> Result<Vec<Row>> {
+        let page = DatePage {
             date: self.shared.age_field(),
-            index: self.shared.index_name(),
             newest_first: self.newest_first,
             limit: self.limit,
-        }
-    }
-
-    /// Reads a page of one of the collections.
-    async fn rows(&self, collection: usize, conn: &mut Conn<'_>) -> Result<Vec<Row>> {
-        let from = [&self.shared.current, &self.shared.archived][collection];
-        let after = self
-            .after
-            .as_ref()
-            .map(|token| (token.age, token.ids[collection].as_ref().map(DocumentId::value)));
-        let documents = self.page().read(from, self.filter.clone(), after, conn).await?;
-        let rows = documents.into_iter().map(|(age, document)| Row {
-            age,
-            collection,
-            document,
-        });
-        Ok(rows.collect())
-    }
-
-    /// Returns the position after the last document.
-    fn token(&self, rows: &[Row]) -> Result<Option<ArchiveToken>> {
-        let Some(age) = rows.last().map(|row| row.age) else {
-            return Ok(None);
+            after: self.after.as_ref().map(ArchiveToken::position),
         };
-        let mut ids = match &self.after {
-            Some(token) if token.age == age => token.ids.clone(),
-            _ => [None, None],
-        };
-        for row in rows.iter().filter(|row| row.age == age) {
-            ids[row.collection] = Some(DocumentId::new(id_of(&row.document))?);
-        }
-        Ok(Some(ArchiveToken { age, ids }))
+        let from = self.shared.collection(is_archived);
+        let documents = page.read(from, self.filter.clone(), conn).await?;
+        let row = |dated| Row { dated, is_archived };
+        Ok(documents.into_iter().map(row).collect())
     }
 }

@@ -117,6 +117,7 @@ impl<D> Pages<D> {
             let mut conn = Conn::of_caller(session).await?;
             let ensured = query.plan().ensure(&mut conn).await?;
             query.check_index().await?;
+            query.set_checked();
             Ok(ensured)
         })
     }
@@ -141,7 +142,10 @@ impl<D: DeserializeOwned> Pages<D> {
     /// ```
     ///
     /// # Cost
-    /// One round trip, and one for each further 16 MB. The server examines one document more than the limit, at any position, and
+    /// One round trip, and one for each further 16 MB. The first page takes one more, once in a process for an index and without
+    /// the session, which checks that the index has all documents, unless the process has called
+    /// [`ensure_index`](Pages::ensure_index). The last page after a
+    /// position takes one more if the filter compares no field for equality. The server examines one document more than the limit, at any position, and
     /// those between them that do not match the rest of the filter. After a position it examines one more if the `_id`s have
     /// another type than integers, strings, ObjectIds, binaries such as UUIDs, or dates. On a sharded cluster, so does each shard
     /// that the filter selects.
@@ -151,6 +155,7 @@ impl<D: DeserializeOwned> Pages<D> {
     ///
     /// # Errors
     /// [`InvalidArgument`] for a limit of 0, and for a token that is modified or of another filter or sort, [`IndexMissing`],
+    /// [`IndexMismatch`] for a partial or sparse index, or one with other keys or another collation,
     /// [`Decode`], [`Corrupt`] for a document with an array in a field of the index, [`Unsupported`] under the strict Stable API,
     /// and those of the driver, as for a filter that the server refuses.
     pub fn page(&self) -> ReadPage<'_, D> {

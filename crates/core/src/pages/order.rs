@@ -14,11 +14,12 @@
 
 use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument};
 
+use super::range::Range;
 use super::start::PageStart;
 use crate::error::{Error, Result};
 use crate::field::FieldName;
 use crate::settings::configuration;
-use crate::value::bound::adjacent;
+use crate::value::bound::{above, adjacent};
 use crate::value::stored::id_of;
 
 const ARRAY_ADVICE: &str = "a document has an array in a field of the sort or of an equality, in which it has several positions, no page was returned: sort by other fields, or correct the document, drop the index, and call ensure_index()";
@@ -31,18 +32,6 @@ pub(super) struct Order {
     sort: Vec<(String, i32)>,
     /// Whether the sort of the query is the reverse of the index.
     is_reversed: bool,
-}
-
-/// A range of the index.
-pub(super) struct Range {
-    /// Has the fields of the equality too, so that it is the order of the index whatever the server concludes from the bounds.
-    pub(super) sort: Document,
-    /// The first key.
-    pub(super) min: Document,
-    /// The key after the last one.
-    pub(super) max: Document,
-    /// The `_id` of the document at the first key, if it is not one of the range.
-    pub(super) except: Option<Bson>,
 }
 
 impl Order {
@@ -115,51 +104,82 @@ impl Order {
         equal.chain(sort).collect()
     }
 
-    /// Returns the range of the documents of a page.
-    pub(super) fn range(&self, start: &PageStart<&[Bson]>) -> Range {
+    /// Returns the range of the documents of a page. `None` if there is nothing beyond its position.
+    pub(super) fn range(&self, start: &PageStart<&[Bson]>) -> Option<Range> {
         let ascends = matches!(start, PageStart::Before(_)) == self.is_reversed;
-        let [mut min, mut max] = [Bson::MinKey, Bson::MaxKey].map(|edge| self.edge(&edge));
-        let mut except = None;
+        let mut range = self.all(ascends);
         match start.position() {
+            Some(edge) if edge.len() > self.sort.len() => {
+                let is_before_all = edge.first() == Some(&Bson::MinKey);
+                return (is_before_all == ascends).then_some(range);
+            }
             Some(position) if ascends => {
-                min = position.to_vec();
+                let mut min = position.to_vec();
                 // The first key of a scan is inclusive, and the last one is not.
                 if let Some(id) = min.last_mut() {
                     match adjacent(id, true) {
                         Some(next) => *id = next,
-                        None => except = Some(id.clone()),
+                        None => range.except = Some(id.clone()),
                     }
                 }
+                range.min = Some(self.key(min));
             }
-            Some(position) => max = position.to_vec(),
+            Some(position) => {
+                range.min = Some(self.key(self.edge(true)));
+                range.max = Some(self.key(position.to_vec()));
+            }
             None => {}
         }
+        // The server refuses bounds with nothing in between.
+        let is_empty = range.max.is_some() && range.max == range.min;
+        (!is_empty).then_some(range)
+    }
+
+    /// Returns the range of all documents of the equality, without bounds if there is none.
+    fn all(&self, ascends: bool) -> Range {
+        let max = self.end();
         Range {
             sort: self.directed(if ascends { 1 } else { -1 }),
-            min: self.key(min),
-            max: self.key(max),
-            except,
+            min: max.is_some().then(|| self.key(self.edge(true))),
+            max,
+            except: None,
         }
     }
 
-    /// Returns the positions before and after all documents.
+    /// Returns all documents within bounds, to explain how the server reads them.
+    pub(super) fn bounded(&self) -> Range {
+        let mut range = self.all(true);
+        range.min = Some(self.key(self.edge(true)));
+        range
+    }
+
+    /// Returns the positions before and after all documents. They have one value more than that of a document, whose values can
+    /// be the first or last ones of all types.
     pub(super) fn edges(&self) -> [Vec<Bson>; 2] {
-        match self.is_reversed {
+        let edges = match self.is_reversed {
             false => [Bson::MinKey, Bson::MaxKey],
             true => [Bson::MaxKey, Bson::MinKey],
-        }
-        .map(|edge| self.edge(&edge))
+        };
+        edges.map(|edge| vec![edge; self.sort.len() + 1])
     }
 
-    /// Returns the values at the end of the index where `_id` has this one.
-    fn edge(&self, id: &Bson) -> Vec<Bson> {
-        let other = if *id == Bson::MinKey {
-            Bson::MaxKey
-        } else {
-            Bson::MinKey
+    /// Returns the values of the first or last possible key.
+    pub(super) fn edge(&self, is_first: bool) -> Vec<Bson> {
+        let edge = |(_, direction): &(String, i32)| match (*direction > 0) == is_first {
+            true => Bson::MinKey,
+            false => Bson::MaxKey,
         };
-        let edge = |(_, direction): &(String, i32)| if *direction > 0 { id.clone() } else { other.clone() };
         self.sort.iter().map(edge).collect()
+    }
+
+    /// Returns a key after all documents of the equality, also after one whose `_id` is the last of all values. The filter
+    /// leaves out what is in between.
+    fn end(&self) -> Option<Document> {
+        let mut end = self.key(self.edge(true));
+        let last = self.equal.iter().last();
+        let (field, above) = last.and_then(|(field, value)| Some((field.clone(), above(value)?)))?;
+        end.insert(field, above);
+        Some(end)
     }
 
     fn key(&self, values: Vec<Bson>) -> Document {
@@ -169,9 +189,11 @@ impl Order {
 
     /// Returns whether values can be a position.
     pub(super) fn has(&self, values: &[Bson]) -> bool {
-        values.len() == self.sort.len()
+        let is_edge = || self.edges().iter().any(|edge| edge == values);
+        let is_position = values.len() == self.sort.len()
             && !values.iter().any(|value| matches!(value, Bson::Array(_)))
-            && !matches!(values.last(), Some(Bson::Undefined | Bson::RegularExpression(_)))
+            && !matches!(values.last(), Some(Bson::Undefined | Bson::RegularExpression(_)));
+        is_position || is_edge()
     }
 
     /// Returns the position of a document.
@@ -290,7 +312,10 @@ mod tests {
     fn a_page_has_a_range_with_the_values_of_the_equality() {
         let (up, down) = (doc! { "t": 1, "r": -1, "_id": 1 }, doc! { "t": -1, "r": 1, "_id": -1 });
         let key = |r: Bson, id: Bson| doc! { "t": 7, "r": r, "_id": id };
-        let (first, last) = (key(Bson::MaxKey, Bson::MinKey), key(Bson::MinKey, Bson::MaxKey));
+        let first = key(Bson::MaxKey, Bson::MinKey);
+        let mut end = first.clone();
+        end.insert("t", adjacent(&7.into(), true).unwrap());
+        let end = Some(end);
         let at = [Bson::Null, "a".into()];
         for is_reversed in [false, true] {
             let sort = if is_reversed {
@@ -303,31 +328,43 @@ mod tests {
                 false => (PageStart::After(&at[..]), PageStart::Before(&at[..])),
                 true => (PageStart::Before(&at[..]), PageStart::After(&at[..])),
             };
-            let range = order.range(&next);
+            let range = order.range(&next).unwrap();
             assert_eq!(
                 (range.sort, range.min, range.max),
-                (up.clone(), key(Bson::Null, "a\0".into()), last.clone())
+                (up.clone(), Some(key(Bson::Null, "a\0".into())), end.clone())
             );
-            let range = order.range(&previous);
+            let range = order.range(&previous).unwrap();
             assert_eq!(
                 (range.sort, range.min, range.max),
-                (down.clone(), first.clone(), key(Bson::Null, "a".into()))
+                (down.clone(), Some(first.clone()), Some(key(Bson::Null, "a".into())))
             );
-            let range = order.range(&PageStart::First);
-            assert_eq!(
-                (range.sort, range.min, range.max),
-                (order.sort(), first.clone(), last.clone())
-            );
+            let all = |start| {
+                let range = order.range(&start).unwrap();
+                assert_eq!(
+                    (range.min, range.max, range.except),
+                    (Some(first.clone()), end.clone(), None)
+                );
+                range.sort
+            };
+            assert_eq!(all(PageStart::First), order.sort());
             // Beyond the edges there is nothing.
             let [before_all, after_all] = order.edges();
+            all(PageStart::After(&before_all[..]));
+            all(PageStart::Before(&after_all[..]));
+            assert!(order.has(&before_all) && order.has(&after_all));
             for beyond in [PageStart::Before(&before_all[..]), PageStart::After(&after_all[..])] {
-                let range = order.range(&beyond);
-                assert_eq!(range.min, range.max);
+                assert!(order.range(&beyond).is_none());
             }
         }
         let order = order(&doc! {}, &doc! {});
-        let range = order.range(&PageStart::After(&[0.5.into()]));
-        assert_eq!((range.min, range.except), (doc! { "_id": 0.5 }, Some(0.5.into())));
+        let range = order.range(&PageStart::After(&[0.5.into()])).unwrap();
+        assert!(range.is_open());
+        assert_eq!((range.min, range.except), (Some(doc! { "_id": 0.5 }), Some(0.5.into())));
+        let all = order.range(&PageStart::First).unwrap();
+        assert_eq!((all.min, all.max), (None, None));
+        assert_eq!(order.bounded().min, Some(doc! { "_id": Bson::MinKey }));
+        let before = order.range(&PageStart::Before(&[0.5.into()])).unwrap();
+        assert_eq!(before.max, Some(doc! { "_id": 0.5 }));
     }
 
     #[test]

@@ -1,23 +1,35 @@
 //! The commands of a query.
 
+use std::collections::HashSet;
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use mongodb::Collection;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
-use mongodb::options::{Collation, FindOptions, Hint};
+use mongodb::{Collection, Namespace};
 
 use super::limit::{check_limit, cut};
-use super::order::{Order, Range};
+use super::order::Order;
+use super::range::Range;
 use super::results::DocumentPage;
 use super::start::PageStart;
 use super::token::{DocumentToken, checksum, invalid};
-use crate::action::{Call, batch_size};
+use crate::action::Call;
 use crate::conn::Conn;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{IndexPlan, PlannedIndex};
 use crate::migration::{Step, and};
 use crate::send;
+
+/// How many indexes a process remembers that it has checked.
+const MOST_CHECKED: usize = 10_000;
+
+/// Returns the indexes that this process has checked, with their collections. Not those of a handle, because a service builds one
+/// for each request.
+fn checked() -> MutexGuard<'static, HashSet<(Namespace, String)>> {
+    static CHECKED: LazyLock<Mutex<HashSet<(Namespace, String)>>> = LazyLock::new(Mutex::default);
+    CHECKED.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A query and its order.
 pub(super) struct Query {
@@ -57,19 +69,6 @@ impl Query {
         IndexPlan::new(&self.collection, vec![index])
     }
 
-    fn options(&self, range: Range, limit: u32) -> FindOptions {
-        FindOptions::builder()
-            .hint(Hint::Name(self.index.clone()))
-            .sort(range.sort)
-            .min(range.min)
-            .max(range.max)
-            .limit(i64::from(limit))
-            .batch_size(batch_size(limit))
-            // The adjacent bounds are those of bytes. The server refuses it for an index with another one.
-            .collation(Collation::builder().locale("simple").build())
-            .build()
-    }
-
     /// Reads a page.
     pub(super) fn read<'a>(
         &'a self,
@@ -79,11 +78,20 @@ impl Query {
     ) -> BoxFuture<'a, Result<DocumentPage<RawDocumentBuf>>> {
         Box::pin(async move {
             check_limit(limit)?;
-            let range = self.order.range(&self.position(start)?);
-            // The server refuses bounds with nothing in between.
-            let mut found = match range.min == range.max {
-                true => Vec::new(),
-                false => self.find(range, limit.saturating_add(1), conn).await?,
+            let mut found = match self.order.range(&self.position(start)?) {
+                None => Vec::new(),
+                Some(range) => {
+                    // A page with a token follows one that was checked.
+                    if start.position().is_none() {
+                        self.check_served(conn).await?;
+                    }
+                    let is_open = range.is_open();
+                    let mut found = self.find(range, limit.saturating_add(1), conn).await?;
+                    if is_open && found.len() <= limit as usize {
+                        found.extend(self.find_last(start, conn).await?);
+                    }
+                    found
+                }
             };
             let has_more = cut(&mut found, limit).is_some();
             if matches!(start, PageStart::Before(_)) {
@@ -103,23 +111,53 @@ impl Query {
     }
 
     async fn find(&self, range: Range, limit: u32, conn: &mut Conn<'_>) -> Result<Vec<RawDocumentBuf>> {
-        let filter = match &range.except {
-            None => self.filter.clone(),
-            Some(id) => and(self.filter.clone(), doc! { "_id": { "$ne": id } }),
-        };
-        let found = conn
-            .find_all(&self.collection, filter, self.options(range, limit))
-            .await;
-        found.map_err(|error| {
-            let error = Error::from(error);
-            match error.kind() {
-                ErrorKind::IndexMissing => error.with_text(format!(
-                    "the index `{}` does not exist, and nothing was read: call ensure_index() once before the first page",
-                    self.index
-                )),
-                _ => error,
-            }
-        })
+        let found = range.find(&self.collection, self.filter.clone(), &self.index, limit, conn);
+        found.await.map_err(|error| self.without_index(error))
+    }
+
+    /// Reads the document at the last of all keys, unless the page starts there.
+    async fn find_last(&self, start: &PageStart<DocumentToken>, conn: &mut Conn<'_>) -> Result<Option<RawDocumentBuf>> {
+        let last = self.order.edge(false);
+        if self.position(start)?.position() == Some(&&last[..]) {
+            return Ok(None);
+        }
+        let filter = and(self.filter.clone(), doc! { "_id": Bson::MaxKey });
+        match conn.find_one(&self.collection, filter, None).await? {
+            Some(document) if self.order.position(&document)? == last => Ok(Some(document)),
+            _ => Ok(None),
+        }
+    }
+
+    fn without_index(&self, error: Error) -> Error {
+        match error.kind() {
+            ErrorKind::IndexMissing => error.with_text(format!(
+                "the index `{}` does not exist, and nothing was read: call ensure_index() once before the first page",
+                self.index
+            )),
+            _ => error,
+        }
+    }
+
+    /// Checks, once in a process and outside of any session, that the index has all documents in this order. That of `_id` has.
+    async fn check_served(&self, conn: &Conn<'_>) -> Result<()> {
+        let is_checked = || checked().contains(&(self.collection.namespace(), self.index.clone()));
+        if self.index == "_id_" || is_checked() {
+            return Ok(());
+        }
+        let mut conn = Conn::to_read(None, conn.max_time()).await?;
+        let served = self.plan().check_in(&mut conn).await;
+        served.map_err(|error| self.without_index(error))?;
+        self.set_checked();
+        Ok(())
+    }
+
+    /// Remembers that the index was checked.
+    pub(super) fn set_checked(&self) {
+        let mut checked = checked();
+        if checked.len() >= MOST_CHECKED {
+            checked.clear();
+        }
+        checked.insert((self.collection.namespace(), self.index.clone()));
     }
 
     fn position<'a>(&self, start: &'a PageStart<DocumentToken>) -> Result<PageStart<&'a [Bson]>> {
@@ -136,8 +174,8 @@ impl Query {
 
     /// Checks that no document has several positions, by the plan of the first page. One round trip.
     pub(super) async fn check_index(&self) -> Result<()> {
-        let options = self.options(self.order.range(&PageStart::First), 1);
         // Without the filter, for which the plan could be empty.
+        let options = self.order.bounded().options(&self.index, 1);
         let find = Step::find("explain a page", &self.collection, doc! {}, options).command()?;
         let namespace = self.collection.namespace();
         let database = self.collection.client().database(&namespace.db);

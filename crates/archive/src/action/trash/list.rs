@@ -3,18 +3,16 @@ use std::marker::PhantomData;
 #[allow(unused_imports)] // the documentation links to them
 use mongo_patterns_core::ErrorKind::{Corrupt, Decode, IndexMissing, InvalidArgument};
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::pages::cut;
-use mongo_patterns_core::stored::{decode, id_of};
-use mongo_patterns_core::{DocumentId, Error, Result};
+use mongo_patterns_core::pages::{DatePage, cut};
+use mongo_patterns_core::stored::decode;
+use mongo_patterns_core::{Error, Result};
 use mongodb::bson::Document;
 use serde::de::DeserializeOwned;
 
-use crate::action::NOT_DECODED;
 use crate::entry;
-use crate::page::Page;
-use crate::results::{TrashEntry, TrashPage};
+use crate::results::{NOT_DECODED, TrashEntry, TrashPage};
 use crate::token::TrashToken;
-use crate::trash::{BY_TIME, Shared, Trash};
+use crate::trash::{Shared, Trash};
 
 impl<D> Trash<D> {
     /// Reads a page of the deleted documents, with the time of their deletion and who deleted them: the newest first.
@@ -79,34 +77,27 @@ mongo_patterns_core::action! {
 impl<D: DeserializeOwned> List<'_, D> {
     async fn execute(self) -> Result<TrashPage<D>> {
         let trash = &self.shared.trash;
-        let page = Page {
+        let page = DatePage {
             date: entry::DELETED_AT,
-            index: BY_TIME.to_owned(),
             newest_first: true,
             limit: self.limit,
+            after: self.after.as_ref().map(TrashToken::position),
         };
         let mut conn = Conn::to_read(self.session, self.max_time).await?;
-        let after = self
-            .after
-            .as_ref()
-            .map(|token| (token.deleted_at, Some(token.id.value())));
-        let mut rows = page.read(trash, Document::new(), after, &mut conn).await?;
-        let next = cut(&mut rows, self.limit).map(|(deleted_at, entry)| {
-            let (deleted_at, id) = (*deleted_at, DocumentId::new(id_of(entry))?);
-            Ok::<_, Error>(TrashToken { deleted_at, id })
-        });
-        let entries = rows.iter().map(|(deleted_at, stored)| {
-            let document = entry::document_of(stored).and_then(|document| decode(document, "", NOT_DECODED));
-            let of_entry = |error: Error| error.of_document(id_of(stored), "document").of_collection(trash);
+        let mut rows = page.read(trash, Document::new(), &mut conn).await?;
+        let next = cut(&mut rows, self.limit).map(TrashToken::after);
+        let entries = rows.iter().map(|row| {
+            let document = entry::document_of(&row.document).and_then(|document| decode(document, "", NOT_DECODED));
+            let of_entry = |error: Error| error.of_document(row.id.clone(), "document").of_collection(trash);
             Ok(TrashEntry {
                 document: document.map_err(of_entry)?,
-                deleted_at: *deleted_at,
-                deleted_by: entry::deleted_by(stored),
+                deleted_at: row.date,
+                deleted_by: entry::deleted_by(&row.document),
             })
         });
         Ok(TrashPage {
             entries: entries.collect::<Result<_>>()?,
-            next: next.transpose()?,
+            next,
         })
     }
 }
