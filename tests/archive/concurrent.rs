@@ -1,10 +1,12 @@
 //! Runs beside writers.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::future::try_join_all;
 use mongo_patterns::archive::Archive;
+use mongo_patterns::{Repository, RetryPolicy};
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
+use mongodb::ClientSession;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::sales::*;
@@ -69,22 +71,73 @@ async fn a_document_that_no_longer_matches_stays() {
     .await;
 }
 
+/// Locks documents in a transaction that another client has open.
+async fn held(db: &TestDatabase, filter: Document) -> ClientSession {
+    let mut session = db.plain_client().start_session().await.unwrap();
+    session.start_transaction().await.unwrap();
+    let sales = current(db);
+    let held = sales.update_many(filter, doc! { "$set": { "n": 1 } });
+    held.session(&mut session).await.unwrap();
+    session
+}
+
+async fn with_policy(db: &TestDatabase, time: Duration) -> Archive<Document> {
+    let policy = RetryPolicy::default().with_max_elapsed(time);
+    let archive = builder(db).retry(policy).build().unwrap();
+    archive.ensure_indexes().await.unwrap();
+    archive
+}
+
 /// An open transaction holds a document: it is left, and the others of its chunk move.
 #[tokio::test]
 async fn a_document_that_others_hold_does_not_stop_a_run() {
     testkit::run(async |db| {
-        let archive = archive(db).await;
+        let archive = with_policy(db, Duration::from_secs(4)).await;
         plant(db, (0..16).map(|id| sale(id, old(0)))).await;
-        let mut session = db.plain_client().start_session().await.unwrap();
-        session.start_transaction().await.unwrap();
-        let sales = current(db);
-        let held = sales.update_one(doc! { "_id": 5 }, doc! { "$set": { "n": 1 } });
-        held.session(&mut session).await.unwrap();
+        let mut session = held(db, doc! { "_id": 5 }).await;
         let moved = archive.run().await.unwrap();
         assert_eq!((moved.documents, moved.busy, moved.conflicts), (15, 1, 0));
         session.commit_transaction().await.unwrap();
         assert_eq!(archive.run().await.unwrap().documents, 1);
         assert_eq!(archived(db).count_documents(doc! { "n": 1 }).await.unwrap(), 1);
+    })
+    .await;
+}
+
+/// As after a killed process, whose transaction the server ends: the run waits for it.
+#[tokio::test]
+async fn documents_that_others_hold_for_a_while_are_archived() {
+    testkit::run(async |db| {
+        let archive = with_policy(db, Duration::from_secs(60)).await;
+        plant(db, (0..16).map(|id| sale(id, old(0)))).await;
+        let mut session = held(db, doc! { "_id": { "$mod": [3, 0] } }).await;
+        let ends = async {
+            while archived(db).count_documents(doc! {}).await.unwrap() < 10 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            session.abort_transaction().await.unwrap();
+        };
+        let (moved, ()) = tokio::join!(archive.run().into_future(), ends);
+        let moved = moved.unwrap();
+        assert_eq!((moved.documents, moved.busy), (16, 0));
+    })
+    .await;
+}
+
+/// However many they are, and into however many parts their chunk is halved.
+#[tokio::test]
+#[ignore = "slow: cargo xtask ci"]
+async fn a_run_spends_the_time_of_the_policy_once() {
+    testkit::run(async |db| {
+        let archive = with_policy(db, Duration::from_millis(200)).await;
+        plant(db, (0..2000).map(|id| sale(id, old(0)))).await;
+        let mut session = held(db, doc! {}).await;
+        let began = Instant::now();
+        let moved = archive.run().await.unwrap();
+        assert_eq!((moved.documents, moved.busy), (0, 2000));
+        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+        session.abort_transaction().await.unwrap();
+        assert_eq!(archive.run().await.unwrap().documents, 2000);
     })
     .await;
 }

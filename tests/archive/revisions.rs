@@ -1,11 +1,12 @@
 //! Old revisions that are archived instead of deleted.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use futures::TryStreamExt;
 use futures::future::join_all;
 use mongo_patterns::archive::{Archive, ArchiveBuilder};
-use mongo_patterns::{ErrorKind, Repository};
+use mongo_patterns::{ErrorKind, Repository, RetryPolicy};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::Collection;
 use mongodb::bson::{Bson, DateTime, Document, doc};
@@ -194,7 +195,9 @@ async fn a_revision_that_cannot_move_ends_the_run() {
         let stored = revisions(db);
         let hold = stored.update_one(filter, doc! { "$set": { "held": true } });
         hold.session(&mut session).await.unwrap();
-        let refused = archive.run().await.unwrap_err();
+        let policy = RetryPolicy::default().with_max_elapsed(Duration::from_millis(300));
+        let hurried = builder(db).retry(policy).build().unwrap();
+        let refused = hurried.run().await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Contention);
         session.abort_transaction().await.unwrap();
         assert_sound(&policies).await;

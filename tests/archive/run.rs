@@ -4,10 +4,13 @@ use futures::TryStreamExt;
 use mongo_patterns::archive::{Due, Problem};
 use mongo_patterns::{ErrorKind, Progress, Repository};
 use mongo_patterns_testkit as testkit;
+use mongodb::IndexModel;
 use mongodb::bson::{Bson, doc};
+use mongodb::options::IndexOptions;
 
 use super::books::problems;
 use support::archive::sales::*;
+use support::common::assert_names;
 use support::explain::{explain, explain_last};
 
 #[tokio::test]
@@ -246,6 +249,46 @@ async fn a_verification_of_many_documents_is_one_read_for_a_thousand() {
         let finds = db.recorder().names().iter().filter(|name| *name == "find").count();
         // The catalog, three of the archive, one more for what is in both, and the ages of both.
         assert_eq!(finds, 1 + 1 + 3 + 1 + 2, "{:?}", db.recorder().names());
+    })
+    .await;
+}
+
+/// A unique index or a validator of the archive refuses a document: it stays, is named, and the others move.
+#[tokio::test]
+async fn a_document_that_the_archive_refuses_does_not_stop_a_run() {
+    testkit::run(async |db| {
+        let archive = archive(db).await;
+        let with = |id: i32, slug: &str| {
+            let mut sale = sale(id, old(i64::from(id)));
+            sale.insert("slug", slug);
+            sale
+        };
+        let unique = IndexOptions::builder().name("by_slug".to_owned()).unique(true).build();
+        let index = IndexModel::builder().keys(doc! { "slug": 1 }).options(unique).build();
+        archived(db).create_index(index).await.unwrap();
+        plant(db, (1..40).map(|id| with(id, &format!("slug{id}")))).await;
+        archived(db).insert_one(with(90, "slug7")).await.unwrap();
+        for _ in 0..2 {
+            let error = archive.run().await.unwrap_err();
+            assert_names(&error, ErrorKind::DuplicateKey, 7);
+            assert_eq!(error.document_namespace(), Some(&current(db).namespace()));
+            assert!(error.to_string().contains("`by_slug` of `archived_sales`"), "{error}");
+            assert_eq!(both(db).await[0], numbers([7]));
+        }
+        archived(db).delete_one(doc! { "_id": 90 }).await.unwrap();
+        assert_eq!(archive.run().await.unwrap().documents, 1);
+        // In the other direction.
+        let shop = db.plain_client().database(db.database().name());
+        let validate = doc! { "collMod": "sales", "validator": { "slug": { "$ne": "slug9" } } };
+        shop.run_command(validate).await.unwrap();
+        let error = archive.restore_many(doc! {}).await.unwrap_err();
+        assert_names(&error, ErrorKind::ValidationFailed, 9);
+        assert_eq!(error.document_namespace(), Some(&archived(db).namespace()));
+        assert!(error.to_string().contains("`sales`"), "{error}");
+        assert_eq!(both(db).await[1], numbers([9]));
+        let error = archive.restore(9).await.unwrap_err();
+        assert_names(&error, ErrorKind::ValidationFailed, 9);
+        assert_eq!(error.document_namespace(), Some(&archived(db).namespace()));
     })
     .await;
 }

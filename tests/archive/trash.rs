@@ -3,7 +3,9 @@
 use mongo_patterns::archive::Trash;
 use mongo_patterns::{ErrorKind, Repository};
 use mongo_patterns_testkit::{self as testkit};
+use mongodb::IndexModel;
 use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc};
+use mongodb::options::IndexOptions;
 
 use super::users::*;
 use super::values;
@@ -282,6 +284,53 @@ async fn a_validator_of_the_trash_refuses_a_deletion() {
         assert_eq!(refused.document_namespace().unwrap().coll, "users");
         assert_eq!(both(db).await, [numbers([1]), vec![]]);
         trash.delete(1).by("ann").await.unwrap();
+    })
+    .await;
+}
+
+/// The error of an index of the trash names the trash, and the document that stays in the collection.
+#[tokio::test]
+async fn a_deletion_that_the_trash_refuses_names_both() {
+    testkit::run(async |db| {
+        let trash = trash(db).await;
+        plant(db, [user(1)]).await;
+        let unique = IndexOptions::builder().name("by_name".to_owned()).unique(true).build();
+        let index = IndexModel::builder()
+            .keys(doc! { "document.name": 1 })
+            .options(unique)
+            .build();
+        entries(db).create_index(index).await.unwrap();
+        entries(db).insert_one(entry(2, 1)).await.unwrap();
+        let error = trash.delete(1).await.unwrap_err();
+        assert_names(&error, ErrorKind::DuplicateKey, 1);
+        assert_eq!(error.document_namespace(), Some(&users(db).namespace()));
+        assert!(error.to_string().contains("`by_name` of `deleted_users`"), "{error}");
+        assert_eq!(both(db).await[0], numbers([1]));
+    })
+    .await;
+}
+
+/// Another program may store an entry under any `_id`.
+#[tokio::test]
+async fn entries_with_any_id_are_listed_once() {
+    testkit::run(async |db| {
+        let trash = trash(db).await;
+        let ids = [Bson::Null, Bson::MinKey, Bson::MaxKey, 7.into(), 0.5.into()];
+        for (n, id) in (0..).zip(ids) {
+            let mut entry = entry(n, 3);
+            entry.insert("_id", id);
+            entries(db).insert_one(entry).await.unwrap();
+        }
+        let (mut listed, mut after) = (Vec::new(), None);
+        loop {
+            let page = trash.list().limit(1).after(after).await.unwrap();
+            listed.extend(page.entries.iter().map(|entry| entry.document.get_i32("_id").unwrap()));
+            match page.next {
+                Some(next) => after = Some(next),
+                None => break,
+            }
+        }
+        assert_eq!(listed, [2, 3, 4, 0, 1]);
     })
     .await;
 }

@@ -1,8 +1,11 @@
 //! Documents that move from the collection into a file.
 
+use std::time::Instant;
+
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::document_id::by_ids;
 use mongo_patterns_core::migration::{Step, and};
+use mongo_patterns_core::retry::PutAside;
 use mongo_patterns_core::stored::id_of;
 use mongo_patterns_core::{Error, ErrorKind, Result, transaction};
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
@@ -18,6 +21,8 @@ use crate::store;
 
 /// How often others may refuse a chunk before it is halved.
 const ATTEMPTS: u32 = 3;
+/// How many documents are tried together again.
+const CHUNK: usize = 500;
 
 /// A move of documents that match a filter.
 pub(crate) struct Transfer<'a> {
@@ -26,21 +31,45 @@ pub(crate) struct Transfer<'a> {
 }
 
 impl Transfer<'_> {
-    /// Moves the documents of a chunk that still match. Halves what others refuse.
-    pub(crate) async fn move_chunk(&self, ids: &[Bson]) -> Result<Moved> {
+    /// Moves the documents of a chunk that still match. Halves what others refuse, and puts one document aside that they refuse.
+    pub(crate) async fn move_chunk(&self, ids: &[Bson], busy: &mut PutAside) -> Result<Moved> {
         let conn = &mut self.shared.enter().await?;
         let (mut moved, mut slices) = (Moved::default(), vec![ids]);
         while let Some(slice) = slices.pop() {
-            match self.retry(slice, conn).await {
-                Ok(done) => moved.add(done),
-                Err(error) if is_refused(&error) && slice.len() > 1 => {
-                    let (first, second) = slice.split_at(slice.len() / 2);
-                    slices.extend([second, first]);
+            let began = Instant::now();
+            let error = match self.retry(slice, conn).await {
+                Ok(done) => {
+                    moved.add(done);
+                    continue;
                 }
-                Err(error) if error.kind() == ErrorKind::Contention => moved.busy += 1,
-                Err(error) => return Err(error),
+                Err(error) => error,
+            };
+            let may_halve = match error.kind() {
+                ErrorKind::Contention => busy.spend_since(began),
+                ErrorKind::TooLarge => true,
+                _ => return Err(error),
+            };
+            if may_halve && slice.len() > 1 {
+                let (first, second) = slice.split_at(slice.len() / 2);
+                slices.extend([second, first]);
+            } else if error.kind() == ErrorKind::Contention {
+                busy.add(slice);
+            } else {
+                return Err(error);
             }
         }
+        Ok(moved)
+    }
+
+    /// Moves the documents that others were writing, until the time of the policy is over.
+    pub(crate) async fn move_busy(&self, mut busy: PutAside) -> Result<Moved> {
+        let mut moved = Moved::default();
+        while let Some(ids) = busy.again().await {
+            for ids in ids.chunks(CHUNK) {
+                moved.add(self.move_chunk(ids, &mut busy).await?);
+            }
+        }
+        moved.busy = busy.count();
         Ok(moved)
     }
 
@@ -166,11 +195,6 @@ fn sorted(documents: &[RawDocumentBuf]) -> Vec<&[u8]> {
     let mut bytes: Vec<&[u8]> = documents.iter().map(|document| document.as_bytes()).collect();
     bytes.sort_unstable();
     bytes
-}
-
-/// Returns whether fewer documents may move.
-fn is_refused(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::Contention | ErrorKind::TooLarge)
 }
 
 /// Returns the error of documents that others have written since they were read, or of a file that another process took for that of

@@ -16,6 +16,3 @@ pub use mongo_patterns_core::verify::Verify;
 pub use restore::RestoreMany;
 pub use run::Run;
 pub use trash::{Delete, EmptyBefore, List};
-
-const NOT_DECODED: &str =
-    "a stored document cannot be read as the type of the documents: change the type, or correct the document";

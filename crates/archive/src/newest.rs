@@ -10,6 +10,7 @@
 use mongo_patterns_core::Result;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::document_id::with_ids;
+use mongo_patterns_core::field::no_array;
 use mongo_patterns_core::migration::{Step, and};
 use mongodb::Collection;
 use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc};
@@ -46,7 +47,7 @@ impl Newest<'_> {
         let older = conn.read(find).await?.decoded()?.into_iter().map(|mut newest| {
             let [value, time] = ["_id", "newest"].map(|name| newest.remove(name).unwrap_or(Bson::Null));
             // An array matches by each of its elements.
-            doc! { by: { "$eq": value, "$not": { "$type": "array" } }, age: { "$lt": time } }
+            doc! { by: no_array(doc! { "$eq": value }), age: { "$lt": time } }
         });
         Ok(Some(and(filter, doc! { "$or": older.collect::<Vec<_>>() })))
     }

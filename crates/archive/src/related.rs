@@ -254,11 +254,14 @@ pub(crate) async fn delete(related: &[RelatedDocuments], conn: &mut Conn<'_>) ->
 
 /// Inserts them in the target.
 pub(crate) async fn insert(related: &[RelatedDocuments], conn: &mut Conn<'_>) -> Result<()> {
-    for RelatedDocuments { to, documents, .. } in related {
+    for one in related {
+        let RelatedDocuments {
+            from, to, documents, ..
+        } = one;
         let insert = Step::insert_many("insert related documents", to, documents.clone());
         conn.write(insert).await.map_err(|error| {
             let ids: Vec<Bson> = documents.iter().map(|document| id_of(document)).collect();
-            refused_move(error, to, &ids)
+            refused_move(error, from, to, &ids)
         })?;
     }
     Ok(())

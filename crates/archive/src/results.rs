@@ -6,6 +6,9 @@ use serde::{Serialize, Serializer};
 use crate::related::RelatedDocuments;
 use crate::token::{ArchiveToken, TrashToken};
 
+pub(crate) const NOT_DECODED: &str =
+    "a stored document cannot be read as the type of the documents: change the type, or correct the document";
+
 /// A document that a read found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -49,7 +52,7 @@ pub struct Moved {
     /// The documents that stay because the other collection has one with their `_id`. [`verify`](crate::Archive::verify)
     /// names them.
     pub conflicts: u64,
-    /// The documents that stay because others wrote them all the time. A further run may move them.
+    /// The documents that stay because others wrote them for the time of the retry policy. A further run may move them.
     pub busy: u64,
     /// The documents that stay because they and their related documents are too large to move together.
     pub too_large: u64,

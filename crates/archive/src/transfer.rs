@@ -11,13 +11,21 @@
 //!
 //! ## Why is a chunk halved?
 //!
-//! A chunk is refused as a whole when one of its documents is written. Halves have fewer documents and take less time, and
-//! one document that is written all the time is left in the end.
+//! A chunk is refused as a whole when one of its documents is written, or when the target refuses one. Halves have fewer
+//! documents and take less time, and the one that is refused is left in the end.
+//!
+//! ## Why are documents that others write tried again at the end?
+//!
+//! The transaction of a client that was killed has them for up to 90 seconds. All attempts of a run together have the time of the
+//! retry policy, so neither many of them nor one that is written all the time holds it up for longer.
+
+use std::time::Instant;
 
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::document_id::{by_id, by_ids};
 use mongo_patterns_core::error::refused_move;
 use mongo_patterns_core::migration::{Step, and};
+use mongo_patterns_core::retry::PutAside;
 use mongo_patterns_core::stored::id_of;
 use mongo_patterns_core::{Error, ErrorKind, Result, RetryPolicy, transaction};
 use mongodb::Collection;
@@ -30,6 +38,24 @@ use crate::results::{Moved, Restored};
 
 /// How often a chunk is tried before it is halved.
 const ATTEMPTS: u32 = 3;
+
+/// How many documents are tried together again.
+const CHUNK: usize = 500;
+
+/// What a run leaves when it has walked through the documents.
+pub(crate) struct Left {
+    /// The documents that others were writing.
+    busy: PutAside,
+    /// The error of the first document that the target refused.
+    refused: Option<Error>,
+}
+
+impl Left {
+    pub(crate) fn nothing(retry: &RetryPolicy) -> Self {
+        let busy = PutAside::new(retry);
+        Self { busy, refused: None }
+    }
+}
 
 #[derive(Clone, Copy)]
 pub(crate) struct Transfer<'a> {
@@ -50,33 +76,66 @@ pub(crate) struct Transfer<'a> {
 
 impl Transfer<'_> {
     /// Moves those of the documents of a chunk that still match, or lists the commands of a plan. Each of them is in one of the
-    /// collections, for every reader of a snapshot. Halves what is refused.
+    /// collections, for every reader of a snapshot. Halves what is refused, and leaves one document that is refused.
     ///
     /// # Errors
-    /// Those of the insert, and those of the driver. Some of the chunk may have moved.
-    pub(crate) async fn move_chunk(self, ids: &[Bson], conn: &mut Conn<'_>) -> Result<Moved> {
+    /// Those of the driver. Some of the chunk may have moved.
+    pub(crate) async fn move_chunk(self, ids: &[Bson], left: &mut Left, conn: &mut Conn<'_>) -> Result<Moved> {
         let (mut moved, mut slices) = (Moved::default(), vec![ids]);
         while let Some(slice) = slices.pop() {
+            let began = Instant::now();
             let done = match conn.is_plan() {
                 true => self.plan(slice, conn).await,
                 false => self.move_all(slice, conn).await,
             };
-            match done {
-                Ok(done) => moved.add(done),
-                Err(error) if !matches!(error.kind(), ErrorKind::TooLarge | ErrorKind::Contention) => {
-                    return Err(error);
+            let error = match done {
+                Ok(done) => {
+                    moved.add(done);
+                    continue;
                 }
-                Err(_) if slice.len() > 1 => {
-                    let (first, second) = slice.split_at(slice.len() / 2);
-                    slices.extend([second, first]);
+                Err(error) => error,
+            };
+            let may_halve = match error.kind() {
+                ErrorKind::Contention => left.busy.spend_since(began),
+                ErrorKind::TooLarge => true,
+                // The target refuses it. With the newest, others would move before it.
+                ErrorKind::AlreadyExists | ErrorKind::DuplicateKey | ErrorKind::ValidationFailed => {
+                    self.newest.is_none()
                 }
+                _ => return Err(error),
+            };
+            if may_halve && slice.len() > 1 {
+                let (first, second) = slice.split_at(slice.len() / 2);
+                slices.extend([second, first]);
+                continue;
+            }
+            match error.kind() {
                 // Newer ones would move before it.
-                Err(error) if self.newest.is_some() => return Err(error),
-                Err(error) if error.kind() == ErrorKind::TooLarge => moved.too_large += 1,
-                Err(_) => moved.busy += 1,
+                _ if self.newest.is_some() => return Err(error),
+                ErrorKind::Contention => left.busy.add(slice),
+                ErrorKind::TooLarge => moved.too_large += 1,
+                _ => drop(left.refused.get_or_insert(error)),
             }
         }
         Ok(moved)
+    }
+
+    /// Moves the documents that others were writing, until the time of the policy is over.
+    ///
+    /// # Errors
+    /// Those of [`move_chunk`](Self::move_chunk), and that of the first document that the target refused.
+    pub(crate) async fn move_left(self, mut left: Left, conn: &mut Conn<'_>) -> Result<Moved> {
+        let mut moved = Moved::default();
+        while let Some(busy) = left.busy.again().await {
+            for ids in busy.chunks(CHUNK) {
+                moved.add(self.move_chunk(ids, &mut left, conn).await?);
+            }
+        }
+        moved.busy = left.busy.count();
+        match left.refused {
+            None => Ok(moved),
+            Some(error) => Err(error),
+        }
     }
 
     /// Moves documents together, or none of them. Expects that the target has none of them, which is nearly always so.
@@ -89,7 +148,11 @@ impl Transfer<'_> {
     }
 
     async fn retry(self, ids: &[Bson], reads_target: bool, conn: &mut Conn<'_>) -> Result<Moved> {
-        let most = self.retry.max_attempts.min(ATTEMPTS);
+        // A document that must move before others has the time of the policy.
+        let most = match self.newest.is_some() && ids.len() == 1 {
+            true => self.retry.max_attempts,
+            false => self.retry.max_attempts.min(ATTEMPTS),
+        };
         let hurried = self.retry.with_max_attempts(most);
         match self.in_transaction(&hurried, ids, reads_target, conn).await {
             // A failover, for which the policy has more time.
@@ -153,7 +216,8 @@ impl Transfer<'_> {
             return Ok(moved);
         }
         let ids = ids_of(&documents);
-        let related = self.related.read(&documents, self.restores, conn).await?;
+        let related = self.related.read(&documents, self.restores, conn).await;
+        let related = related.map_err(|error| error.of_collection(from))?;
         moved.count(&documents, &related, self.age_field);
         // First, because others write them and not their document.
         related::delete(&related, conn).await?;
@@ -169,7 +233,7 @@ impl Transfer<'_> {
         }
         let insert = Step::insert_many("insert the documents", to, documents);
         let inserted = conn.write(insert).await;
-        inserted.map_err(|error| refused_move(error, to, &ids))?;
+        inserted.map_err(|error| refused_move(error, from, to, &ids))?;
         related::insert(&related, conn).await?;
         Ok(moved)
     }
@@ -216,7 +280,7 @@ pub(crate) async fn put_back(
     let id = id_of(&document);
     conn.delete_one(from, filter, None).await?;
     let inserted = conn.insert_one(to, document, None).await;
-    inserted.map_err(|error| refused_move(error, to, &[id]))?;
+    inserted.map_err(|error| refused_move(error, from, to, &[id]))?;
     Ok(Restored { already_there: false })
 }
 

@@ -43,7 +43,7 @@ pub(crate) struct Shared {
 impl Shared {
     /// Begins a write of a document, in its lane.
     pub(crate) async fn enter<'s>(&self, session: Option<&'s mut ClientSession>, id: &DocumentId) -> Result<Conn<'s>> {
-        Conn::enter(session, &self.lanes, &document_id::text(id.value())).await
+        Conn::enter(session, &self.lanes, &document_id::canonical(id.value())).await
     }
 
     /// Returns what checks the collections, creates the indexes, stores the entry of the catalog, and shards the collections.

@@ -1,6 +1,7 @@
 //! Retries with exponential backoff and jitter, bounded by count and by time.
 
 pub(crate) mod busy;
+mod put_aside;
 
 use std::time::{Duration, Instant};
 
@@ -8,6 +9,9 @@ use futures::future::BoxFuture;
 
 use crate::error::{CommandError, Error, ErrorKind};
 use crate::measure;
+
+#[doc(hidden)]
+pub use self::put_aside::PutAside;
 
 /// How an operation retries after conflicts with concurrent writers.
 ///

@@ -76,6 +76,6 @@ async fn restore(
     let inserted = conn.insert_many(current, documents.clone(), None).await;
     inserted.map(drop).map_err(|error| {
         let ids: Vec<Bson> = documents.iter().map(|document| id_of(document)).collect();
-        refused_move(error, current, &ids)
+        refused_move(error, current, current, &ids)
     })
 }

@@ -5,6 +5,7 @@ use mongo_patterns_core::age;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::migration;
 use mongo_patterns_core::migration::{ChunkedFind, MigrationProgress};
+use mongo_patterns_core::retry::PutAside;
 #[allow(unused_imports)] // the documentation links to them
 use mongo_patterns_core::{Error, Repository};
 use mongodb::bson::DateTime;
@@ -25,6 +26,10 @@ impl<D> FileArchive<D> {
     /// ```
     ///
     /// The oldest documents first. The age is that of the archive's settings, unless the call has a [time](Run::before).
+    ///
+    /// A document that others write is tried again at the end, until the run has spent the time of the
+    /// [retry policy](mongo_patterns_core::RetryPolicy) on such documents. Then it stays, and is counted as
+    /// [busy](Moved::busy).
     ///
     /// It also deletes the files that calls have left which died.
     ///
@@ -85,14 +90,16 @@ impl Run<'_> {
             false => shared.discard_abandoned(&mut shared.enter().await?).await?,
         }
         let (transfer, mut moved) = (Transfer { shared, filter }, Moved::default());
+        let mut busy = PutAside::new(&shared.retry);
         while let Some(chunk) = chunks.next_chunk().await? {
             moved.add(match (conn.is_plan(), moved.documents) {
                 (true, 0) => transfer.attempt(&chunk.ids, conn).await?,
                 (true, _) => transfer.count(&chunk.ids).await?,
-                (false, _) => transfer.move_chunk(&chunk.ids).await?,
+                (false, _) => transfer.move_chunk(&chunk.ids, &mut busy).await?,
             });
             progress.advance(conn, chunk.documents()).await;
         }
+        moved.add(transfer.move_busy(busy).await?);
         Ok(moved)
     }
 }

@@ -29,7 +29,7 @@ impl<D> Archive<D> {
     /// [`plan`](DeleteArchivedBefore::plan) counts them, and lists the commands of the first chunk.
     ///
     /// # Cost
-    /// Three round trips, one more with a progress callback, and one for each chunk. The server examines only documents that
+    /// Four round trips, one more with a progress callback, and one for each chunk. The server examines only documents that
     /// are old enough. With [related](crate::ArchiveBuilder::related) documents, a chunk is read and deleted in a transaction:
     /// three round trips, one for each collection of related documents, and another one if it has some.
     ///
@@ -157,7 +157,8 @@ impl Deletion<'_> {
         if documents.is_empty() {
             return Ok(0);
         }
-        let related = related.measure(&documents, true, conn).await?;
+        let related = related.measure(&documents, true, conn).await;
+        let related = related.map_err(|error| error.of_collection(self.collection))?;
         related::delete(&related, conn).await?;
         self.delete(&ids_of(&documents), conn).await
     }

@@ -3,12 +3,10 @@ use mongo_patterns_core::ErrorKind::{Decode, InvalidArgument};
 use mongo_patterns_core::action::Read;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::document_id::by_id;
-use mongo_patterns_core::stored::decode;
 use mongo_patterns_core::{DocumentId, IntoId, Result};
 use mongodb::bson::{Bson, RawDocumentBuf};
 use serde::de::DeserializeOwned;
 
-use super::NOT_DECODED;
 use crate::repository::{Archive, Shared};
 use crate::results::Found;
 
@@ -41,10 +39,10 @@ impl<D: DeserializeOwned> Archive<D> {
     pub fn get(&self, id: impl IntoId) -> Read<'_, Option<Found<D>>> {
         let (shared, id) = (self.shared(), DocumentId::new(id));
         Read::new(shared.operation("get"), async move |mut conn| {
-            match find(shared, id?.value(), &mut conn).await? {
-                Some((document, is_archived)) => Ok(Some(Found::new(decode(&document, "", NOT_DECODED)?, is_archived))),
-                None => Ok(None),
-            }
+            let found = find(shared, id?.value(), &mut conn).await?;
+            found
+                .map(|(document, is_archived)| shared.decode(&document, is_archived))
+                .transpose()
         })
     }
 }

@@ -53,7 +53,7 @@ impl<D> Archive<D> {
         let (shared, id) = (self.shared(), DocumentId::new(id));
         Write::new(shared.operation("restore"), async move |session| {
             let id = id?;
-            let mut conn = Conn::enter(session, &shared.lanes, &document_id::text(id.value())).await?;
+            let mut conn = Conn::enter(session, &shared.lanes, &document_id::canonical(id.value())).await?;
             let retry = &shared.retry;
             transaction::run(
                 &shared.archived,
@@ -98,7 +98,8 @@ async fn restore(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Rest
     match conn.find_one(archived, by_id(id), None).await? {
         Some(document) => {
             let documents = std::slice::from_ref(&document);
-            let related = shared.related.read(documents, true, conn).await?;
+            let related = shared.related.read(documents, true, conn).await;
+            let related = related.map_err(|error| error.of_collection(archived))?;
             related::delete(&related, conn).await?;
             let restored = put_back(archived, by_id(id), document, current, conn).await?;
             related::insert(&related, conn).await?;

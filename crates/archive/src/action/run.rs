@@ -13,7 +13,7 @@ use mongodb::bson::DateTime;
 use crate::newest::Newest;
 use crate::repository::{Archive, Shared};
 use crate::results::Moved;
-use crate::transfer::Transfer;
+use crate::transfer::{Left, Transfer};
 
 impl<D> Archive<D> {
     /// Archives the documents that are old enough, in the background, while services read and write.
@@ -31,6 +31,10 @@ impl<D> Archive<D> {
     /// A document whose `_id` is in the archive already was inserted again: it stays, and is counted as a
     /// [conflict](Moved::conflicts), unless [`replace_archived`](Run::replace_archived) is set.
     ///
+    /// A document that others write is tried again at the end, until the run has spent the time of the
+    /// [retry policy](mongo_patterns_core::RetryPolicy) on such documents; by default 2 minutes, which outlive the transaction of a
+    /// client that was killed. Then it stays, and is counted as [busy](Moved::busy).
+    ///
     /// Several calls at once are safe, in any number of processes, and no faster than one. A [lease](mongo_patterns_core::lease)
     /// lets one instance of a service call it.
     ///
@@ -43,7 +47,7 @@ impl<D> Archive<D> {
     /// matches stays.
     ///
     /// # Cost
-    /// Three round trips, one more with a progress callback, and for each chunk four: a read, a deletion, an insert, and a commit. The
+    /// Four round trips, one more with a progress callback, and for each chunk four: a read, a deletion, an insert, and a commit. The
     /// server reads the documents twice, and sends them to the client. It examines only documents that are old enough.
     /// Writers of the documents of a chunk wait, or retry, for a few milliseconds.
     ///
@@ -57,11 +61,13 @@ impl<D> Archive<D> {
     /// With nothing changed: [`InvalidArgument`] for a number that is 0, [`SettingsMismatch`], also when the catalog has no
     /// entry, and [`IndexMissing`]; [`ensure_indexes`](Repository::ensure_indexes) writes both.
     ///
-    /// With the chunks before archived, and the [document](Error::document_id): [`DuplicateKey`] when a unique index of the
-    /// archive refused one, [`ValidationFailed`] when its validator did; [`AlreadyExists`] when the archive has the `_id` of a
-    /// [related](crate::ArchiveBuilder::related) document, of another document; with
-    /// [`keep_newest_by`](crate::ArchiveBuilder::keep_newest_by), [`AlreadyExists`] and [`Contention`] for a document that cannot
-    /// move; and those of the driver. Call it again.
+    /// With all other documents archived, for the first [document](Error::document_id) that the archive refused, which stays in
+    /// its [collection](Error::document_namespace): [`DuplicateKey`] by a unique index, [`ValidationFailed`] by the validator, and
+    /// [`AlreadyExists`] when the archive has the `_id` of a [related](crate::ArchiveBuilder::related) document, of another
+    /// document. With [`keep_newest_by`](crate::ArchiveBuilder::keep_newest_by), a document that cannot move ends the run, with
+    /// [`Contention`] too.
+    ///
+    /// With the chunks before archived: those of the driver. Call it again.
     pub fn run(&self) -> Run<'_> {
         Run::with_defaults(self.shared(), None, false)
     }
@@ -129,13 +135,14 @@ pub(super) async fn move_all(
     let (ensure, purpose) = (shared.ensure(), "walk through the documents");
     let chunks = ensure.begin_chunks(purpose, walk, transfer.from, conn, &mut progress);
     let mut chunks = chunks.await?;
-    let mut moved = Moved::default();
+    let (mut moved, mut left) = (Moved::default(), Left::nothing(&shared.retry));
     while let Some(chunk) = chunks.next_chunk().await? {
         moved.add(match (conn.is_plan(), moved == Moved::default()) {
-            (true, false) => transfer.move_chunk(&chunk.ids, &mut Conn::plan()).await?,
-            _ => transfer.move_chunk(&chunk.ids, conn).await?,
+            (true, false) => transfer.move_chunk(&chunk.ids, &mut left, &mut Conn::plan()).await?,
+            _ => transfer.move_chunk(&chunk.ids, &mut left, conn).await?,
         });
         progress.advance(conn, chunk.documents()).await;
     }
+    moved.add(transfer.move_left(left, conn).await?);
     Ok(moved)
 }

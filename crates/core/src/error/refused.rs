@@ -6,8 +6,14 @@ use mongodb::bson::{Bson, RawDocumentBuf};
 use super::cause::{CONFLICT_ADVICE, classify};
 use super::{CommandError, Error, ErrorKind, Remedy, duplicate_key, refused_document};
 
-/// Converts the error of an insert of documents that move into a collection, with the `_id` of the one that was refused.
-pub fn refused_move(error: CommandError, target: &Collection<RawDocumentBuf>, ids: &[Bson]) -> Error {
+/// Converts the error of an insert of documents that move from one collection into another, with the `_id` of the one that was
+/// refused, and the collection in which it stays.
+pub fn refused_move(
+    error: CommandError,
+    from: &Collection<RawDocumentBuf>,
+    target: &Collection<RawDocumentBuf>,
+    ids: &[Bson],
+) -> Error {
     let id = match ids {
         [only] => Some(only),
         _ => refused_document(&error).and_then(|number| ids.get(number)),
@@ -27,10 +33,18 @@ pub fn refused_move(error: CommandError, target: &Collection<RawDocumentBuf>, id
             ),
             error,
         ),
-        None => error.into(),
+        None => {
+            let error = Error::from(error);
+            match error.kind() {
+                ErrorKind::ValidationFailed => error.with_text(format!(
+                    "the validator of `{name}` refused a document, which stays where it is: change the document or the validator"
+                )),
+                _ => error,
+            }
+        }
     };
     match id {
-        Some(id) => error.of_document(id.clone(), "").of_collection(target),
+        Some(id) => error.of_document(id.clone(), "").of_collection(from),
         None => error,
     }
 }

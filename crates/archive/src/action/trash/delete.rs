@@ -109,7 +109,7 @@ async fn delete(shared: &Shared, id: &Bson, entry: &Entry, conn: &mut Conn<'_>) 
         };
     };
     let inserted = conn.insert_one(trash, entry.with(&document), None).await;
-    inserted.map_err(|error| refused_move(error, current, std::slice::from_ref(id)))?;
+    inserted.map_err(|error| refused_move(error, current, trash, std::slice::from_ref(id)))?;
     Ok(Removed::new(true))
 }
 
