@@ -14,6 +14,7 @@ use mongodb::error::TRANSIENT_TRANSACTION_ERROR;
 use model::{AnyCalls, Calls, Of};
 
 use super::each;
+use super::options::assert_in_transaction;
 use support::common::contents;
 
 type Begin = for<'a> fn(&'a TestDatabase) -> LocalBoxFuture<'a, Box<dyn AnyCalls>>;
@@ -49,7 +50,9 @@ async fn writes_of_a_transaction_are_visible_when_it_commits() {
         let mut session = db.client().start_session().await.unwrap();
         for commits in [false, true] {
             session.start_transaction().await.unwrap();
+            db.recorder().clear();
             calls.all(&mut session).await;
+            assert!(assert_in_transaction(db, &session) > 0);
             assert_eq!(contents(db).await, before);
             if commits {
                 session.commit_transaction().await.unwrap();

@@ -84,7 +84,7 @@ impl<D, S> ReferenceRepository<D, S> {
     /// ```
     ///
     /// # Cost
-    /// As [`set_reference`](Self::set_reference), and two if the array has the reference already.
+    /// As [`set_reference`](Self::set_reference), also if the array has the reference already.
     ///
     /// # Cancel safety
     /// As [`set_reference`](Self::set_reference).
