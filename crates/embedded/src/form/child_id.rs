@@ -10,7 +10,7 @@ use crate::settings::Settings;
 
 /// The types of a child's id, by their names in `$type` and `bsonType`.
 ///
-/// No decimal128: a child has one id in all of its forms, which a shell or another program shows in the same way.
+/// No decimal128, which has several forms of one number.
 pub(crate) const CHILD_ID_TYPES: [&str; 10] = [
     "string",
     "int",
