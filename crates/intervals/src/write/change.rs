@@ -2,6 +2,7 @@
 
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::{CommandError, duplicate_key};
+use mongo_patterns_core::field::no_array;
 use mongo_patterns_core::{Error, ErrorKind, Result, transaction};
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, DateTime, RawDocument, RawDocumentBuf, doc};
@@ -123,7 +124,7 @@ async fn change_valid(
 ) -> Result<Option<RawDocumentBuf>> {
     let settings = &shared.settings;
     let mut filter = query::valid_before(settings, id, from, expected);
-    filter.insert(settings.to.as_str(), doc! { "$gt": from });
+    filter.insert(settings.to.as_str(), no_array(doc! { "$gt": from }));
     if must_be_now {
         filter.extend(query::is_now(from));
     }

@@ -3,7 +3,7 @@
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::{ErrorKind, Result, transaction};
 use mongodb::ClientSession;
-use mongodb::bson::{Bson, DateTime, doc};
+use mongodb::bson::{Bson, DateTime};
 use mongodb::options::ReturnDocument;
 
 use super::{check_expected, mark};
