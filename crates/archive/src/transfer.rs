@@ -17,7 +17,7 @@
 //! ## Why are documents that others write tried again at the end?
 //!
 //! The transaction of a client that was killed has them for up to 90 seconds. All attempts of a run together have the time of the
-//! retry policy, so neither many of them nor one that is written all the time holds it up for longer.
+//! retry policy, so neither many of them nor one that is written all the time delays it for longer.
 
 use std::time::Instant;
 

@@ -88,7 +88,7 @@ impl fmt::Display for FieldName {
     }
 }
 
-/// Lets a condition on a field match no array, by whose elements it would match too.
+/// Lets a condition on a field not match an array, by whose elements it would match too.
 #[doc(hidden)]
 #[must_use]
 pub fn no_array(mut condition: Document) -> Document {

@@ -10,10 +10,9 @@
 use std::cmp::Ordering;
 
 use mongodb::bson::spec::BinarySubtype;
-use mongodb::bson::{Binary, Bson, Document};
+use mongodb::bson::{self, Binary, Bson, Document, doc};
 
 use super::number::Number;
-use crate::document_id::bytes;
 
 /// Compares two values.
 pub fn compare(a: &Bson, b: &Bson) -> Ordering {
@@ -39,7 +38,8 @@ pub fn compare(a: &Bson, b: &Bson) -> Ordering {
             a.code.cmp(&b.code).then_with(|| compare_fields(&a.scope, &b.scope))
         }
         (Bson::DbPointer(_), Bson::DbPointer(_)) => {
-            let [a, b] = [a, b].map(bytes);
+            // The driver gives no access to its parts.
+            let [a, b] = [a, b].map(|pointer| bson::serialize_to_vec(&doc! { "": pointer }).unwrap_or_default());
             a.len().cmp(&b.len()).then_with(|| a.cmp(&b))
         }
         _ => match (text(a), text(b)) {
@@ -145,7 +145,7 @@ pub fn canonical(value: &Bson) -> String {
 #[cfg(test)]
 mod tests {
     use mongodb::bson::oid::ObjectId;
-    use mongodb::bson::{DateTime, JavaScriptCodeWithScope, Timestamp, doc};
+    use mongodb::bson::{DateTime, JavaScriptCodeWithScope, Timestamp};
 
     use super::*;
 
