@@ -44,6 +44,7 @@ pub mod key;
 pub mod lanes;
 pub mod lease;
 #[doc(hidden)] // what the calls count and measure
+mod limit;
 pub mod measure;
 #[cfg(feature = "metrics")]
 pub mod metrics;

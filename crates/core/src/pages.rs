@@ -80,7 +80,6 @@
 mod action;
 mod by_date;
 mod handle;
-mod limit;
 mod of_id;
 mod order;
 mod query;
@@ -89,12 +88,12 @@ mod results;
 mod start;
 mod token;
 
+#[doc(hidden)]
+pub use crate::limit::{check_limit, cut};
 pub use action::ReadPage;
 #[doc(hidden)]
 pub use by_date::{DatePage, DatedDocument};
 pub use handle::{Pages, PagesBuilder};
-#[doc(hidden)]
-pub use limit::{check_limit, cut};
 #[doc(hidden)]
 pub use of_id::{IdPage, in_pages};
 pub use results::DocumentPage;

@@ -9,7 +9,7 @@ use mongodb::options::FindOptions;
 use super::{ActionFuture, ActionStream, Call, run};
 use crate::conn::{ClientSession, Conn};
 use crate::error::{Error, ErrorKind, Result};
-use crate::pages::check_limit;
+use crate::limit::check_limit;
 use crate::send::find_rows;
 
 type Decode<'a, T> = Box<dyn Fn(&RawDocument) -> Result<T> + Send + 'a>;

@@ -3,13 +3,13 @@
 use mongodb::Collection;
 use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, Timestamp, doc};
 
-use super::limit::check_limit;
 use super::order::Order;
 use super::start::PageStart;
 use crate::conn::Conn;
 #[allow(unused_imports)] // the documentation links to it
 use crate::error::ErrorKind;
 use crate::error::Result;
+use crate::limit::check_limit;
 use crate::migration::and;
 use crate::value::stored::id_of;
 

@@ -6,7 +6,6 @@ use mongodb::Collection;
 use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf};
 use mongodb::options::{FindOptions, Hint};
 
-use super::limit::{check_limit, cut};
 use crate::action::{ActionStream, Call, batch_size};
 use crate::conn::Conn;
 use crate::document_id::DocumentId;
@@ -14,6 +13,7 @@ use crate::document_id::DocumentId;
 use crate::error::ErrorKind;
 use crate::error::{Error, Result};
 use crate::field::FieldName;
+use crate::limit::{check_limit, cut};
 
 /// A page to read, after a position.
 #[derive(Clone, Copy, Debug)]

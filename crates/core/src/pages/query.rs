@@ -8,7 +8,6 @@ use futures::future::BoxFuture;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::{Collection, Namespace};
 
-use super::limit::{check_limit, cut};
 use super::order::Order;
 use super::range::Range;
 use super::results::DocumentPage;
@@ -18,6 +17,7 @@ use crate::action::Call;
 use crate::conn::Conn;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{IndexPlan, PlannedIndex};
+use crate::limit::{check_limit, cut};
 use crate::migration::{Step, and};
 use crate::send;
 
