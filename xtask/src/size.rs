@@ -20,13 +20,13 @@ const END: &str = "<!-- end of cargo xtask size -->\n";
 /// The crates of the library, whose sum is a row, each with its bound: the most lines of code. A change that exceeds a bound
 /// says what leaves for it.
 const LIBRARY: [(&str, usize); 12] = [
-    ("crates/core/src", 11_150),
+    ("crates/core/src", 11_550),
     ("crates/bucket/src", 8_700),
-    ("crates/outlier/src", 3_900),
+    ("crates/outlier/src", 3_800),
     ("crates/subset/src", 4_350),
     ("crates/embedded/src", 1_710),
     ("crates/history/src", 3_700),
-    ("crates/intervals/src", 1_810),
+    ("crates/intervals/src", 1_850),
     ("crates/reference/src", 4_900),
     ("crates/schema/src", 1_700),
     ("crates/archive/src", 1_900),
@@ -43,7 +43,7 @@ const OTHERS: [(&str, usize); 11] = [
     ("crates/protocols/src", 7_500),
     ("crates/bench/src", 6_400),
     ("examples", 3_800),
-    ("tests", 60_200),
+    ("tests", 61_000),
     ("xtask", 2_900),
 ];
 /// What a public type begins with.
