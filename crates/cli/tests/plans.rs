@@ -85,7 +85,6 @@ async fn each_plan_has_the_label_and_lists_the_store_of_the_settings() {
         let collection = [
             ("createIndexes", "review"),
             ("update", catalog),
-            ("update", "product"),
             ("aggregate", "product"),
         ];
         assert_eq!(
