@@ -6,8 +6,10 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Document, doc};
 
 use crate::conformance::settings::{PATTERNS, collections};
-use support::common;
+use support::common::{self, assert_refused, contents, spread};
+use support::history::policy;
 use support::outlier as outlier_support;
+use support::repositories::Repositories;
 use support::subset as subset_support;
 
 async fn create(db: &TestDatabase, collection: &str, options: Document) {
@@ -169,6 +171,50 @@ async fn a_migration_refuses_unsupported_parents_before_it_writes() {
         assert_eq!(error.kind(), ErrorKind::UnsupportedCollation, "{error:?}");
         let plain = db.plain_client().database(db.database().name());
         assert_eq!(plain.list_collection_names().await.unwrap(), ["product"]);
+    })
+    .await;
+}
+
+/// Where `ensure_indexes` has refused the collection, so that its indexes are missing. The calls of embedded children, which need
+/// no index, compare ids exactly: `embedded::values`.
+#[tokio::test]
+async fn writes_to_a_collection_with_a_collation_are_refused() {
+    testkit::run(async |db| {
+        let repositories = Repositories::new(db.database());
+        for repository in repositories.all() {
+            for namespace in repository.namespaces() {
+                create(
+                    db,
+                    &namespace.coll,
+                    doc! { "collation": { "locale": "en", "strength": 2 } },
+                )
+                .await;
+            }
+            let refused = repository.ensure_indexes().await.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::UnsupportedCollation, "{refused:?}");
+        }
+        let Repositories {
+            trades,
+            products,
+            policies,
+            orders,
+            ..
+        } = &repositories;
+        let review = subset_support::review(1);
+        for refused in [
+            trades.append(&1, &spread(1)).await.map(drop),
+            products.insert(&review).await.map(drop),
+            policies.insert(&policy(1)).await.map(drop),
+            orders
+                .update_source(1, doc! { "$set": { "name": "Ann" } })
+                .await
+                .map(drop),
+        ] {
+            assert_refused(refused, ErrorKind::IndexMissing);
+        }
+        for (name, documents) in contents(db).await {
+            assert!(documents.is_empty(), "{name}: {documents:?}");
+        }
     })
     .await;
 }

@@ -35,8 +35,7 @@ async fn numeric_field_names_are_not_array_indexes() {
     .await;
 }
 
-/// To a server, these ids are equal in the expressions of an update, unless the command has a collation, and distinct in its
-/// filter: one child would be stored twice, and the other lost.
+/// To a server, these ids are equal, unless the command has a collation: one child would be stored twice, and another one removed.
 #[tokio::test]
 async fn ids_that_are_equal_under_a_collation_lose_no_child() {
     testkit::run(async |db| {
@@ -60,6 +59,28 @@ async fn ids_that_are_equal_under_a_collation_lose_no_child() {
             addresses(db, "joe").await,
             Some(vec![child("A", 2), child("a", 3)].into())
         );
+        assert_eq!(patrons.child("joe", "a").await.unwrap(), Some(child("a", 3)));
+        patrons
+            .update_child("joe", "a", doc! { "$set": { "n": 4 } })
+            .await
+            .unwrap();
+        patrons.replace_child("joe", &child("A", 5)).await.unwrap();
+        patrons.remove_child("joe", "A").await.unwrap();
+        assert_eq!(addresses(db, "joe").await, Some(vec![child("a", 4)].into()));
+        for missing in [
+            patrons
+                .update_child("joe", "A", doc! { "$set": { "n": 6 } })
+                .await
+                .map(drop),
+            patrons.replace_child("joe", &child("A", 6)).await.map(drop),
+        ] {
+            assert_eq!(missing.unwrap_err().kind(), ErrorKind::ChildNotFound);
+        }
+        assert!(!patrons.remove_child("joe", "A").await.unwrap().found);
+        assert_eq!(patrons.child("joe", "A").await.unwrap(), None);
+        patrons.add_child("joe", &child("A", 7)).await.unwrap();
+        let both = vec![child("a", 4), child("A", 7)];
+        assert_eq!(addresses(db, "joe").await, Some(both.into()));
     })
     .await;
 }

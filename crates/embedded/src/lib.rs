@@ -88,8 +88,9 @@
 // proof: embedded::calls::refused_writes_have_distinct_errors_and_no_effect, embedded::upsert::a_refused_upsert_has_its_reason_and_no_effect, embedded::grandchild::a_missing_element_differs_from_an_unchanged_one_and_from_a_missing_child
 //! - A parent that is [migrated to a subset](#migrations) is never read or written as if it embedded all of its children.
 // proof: subset::migrated_parents::calls_for_embedded_children_refuse_migrated_parents, conformance::migrations::two_forms::children::embedded_children_and_a_subset_have_writers_during_the_migration
-//! - Ids and values are never interpreted: `{ $gt: "" }` is an id like any other.
-// proof: embedded::values::an_id_that_looks_like_an_operator_matches_nothing_else, conformance::values::fields_of_any_name_and_type_are_stored_literally, conformance::values::an_id_of_any_type_is_one_value, embedded::grandchild::an_id_that_looks_like_an_operator_matches_nothing_else
+//! - Ids are equal if their values are, also in a collection with a collation. They are never interpreted: `{ $gt: "" }` is an
+//!   id like any other, and so are values.
+// proof: embedded::values::ids_that_are_equal_under_a_collation_lose_no_child, embedded::values::an_id_that_looks_like_an_operator_matches_nothing_else, conformance::values::fields_of_any_name_and_type_are_stored_literally, conformance::values::an_id_of_any_type_is_one_value, embedded::grandchild::an_id_that_looks_like_an_operator_matches_nothing_else
 //!
 //! Other programs can violate these invariants. With [`validators`](EmbeddedRepository::validators) the server refuses
 //! their writes, and [`verify`](EmbeddedRepository::verify) finds what they damaged.
@@ -119,8 +120,7 @@
 //! | [`migrate_from_references`](EmbeddedRepository::migrate_from_references) | 7 or 8, and 2 for each 1000 parents | the parents five times, the children four times |
 //! | [`orphans`](EmbeddedRepository::orphans) | 1, and 1 for each further batch of orphans | the children and their parents |
 //!
-//! In a collection with a collation, [`upsert_child`](EmbeddedRepository::upsert_child) and
-//! [`reorder_children`](EmbeddedRepository::reorder_children) scan the collection for a parent whose `_id` is a text: they
+//! In a collection with a collation, the calls for one child scan the collection for a parent whose `_id` is a text: they
 //! compare by the simple collation, which the index of `_id` does not have then.
 //!
 //! The server reads and writes a parent as a whole, so choose a bound with which a parent has a few kilobytes.

@@ -18,8 +18,9 @@ use mongo_patterns_core::send::Rows;
 use mongo_patterns_core::{Error, ErrorKind, FieldName, InvalidDocuments, Result, send};
 use mongodb::Collection;
 use mongodb::bson::{Document, RawDocumentBuf, doc};
-use mongodb::options::{AggregateOptions, Collation};
+use mongodb::options::AggregateOptions;
 
+use crate::query;
 use crate::query::from_references::FromReferences;
 use crate::results::Migrated;
 
@@ -208,7 +209,7 @@ pub(crate) async fn aggregate(
     let options = AggregateOptions::builder()
         .allow_disk_use(true)
         .batch_size(batch_size)
-        .collation(Collation::builder().locale("simple").build())
+        .collation(query::exact())
         .build();
     Ok(send::aggregate_rows(collection, stages, send::latest(options)).await?)
 }

@@ -19,9 +19,16 @@ pub(crate) mod validator;
 use mongo_patterns_core::DocumentId;
 use mongo_patterns_core::update::Operators;
 use mongodb::bson::{Bson, Document, doc};
+use mongodb::options::Collation;
 
 use crate::form::child_id::{CHILD_ID_TYPES, ChildId};
 use crate::settings::Settings;
+
+/// Returns the collation of every command that names a child: ids are equal if their values are. By that of the collection, an
+/// upsert would add a child that a removal takes for another one.
+pub(crate) fn exact() -> Collation {
+    Collation::builder().locale("simple").build()
+}
 
 /// Matches the parent.
 pub(crate) fn parent(id: &DocumentId) -> Document {

@@ -6,7 +6,7 @@ use mongo_patterns_core::error::{CommandError, duplicate_key};
 use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result, send};
 use mongodb::ClientSession;
 use mongodb::bson::{Document, RawDocumentBuf, doc};
-use mongodb::options::{Collation, FindOneAndUpdateOptions, FindOneOptions, UpdateModifications, UpdateOptions};
+use mongodb::options::{FindOneAndUpdateOptions, FindOneOptions, UpdateModifications, UpdateOptions};
 use tracing::Span;
 
 use crate::form::child_id::ChildId;
@@ -50,13 +50,6 @@ impl Needs<'_> {
         };
         filter.insert(settings.version().as_str(), doc! { "$exists": false });
         filter
-    }
-
-    /// The server compares ids by the collection's collation in the expressions of an update, but not in those of its
-    /// filter. With a collation other than the simple one, the update could take two different children for one.
-    fn collation(self) -> Option<Collation> {
-        let compares = matches!(self, Self::ChildOrRoom(_) | Self::Exactly(_));
-        compares.then(|| Collation::builder().locale("simple").build())
     }
 
     fn array_filters(self) -> Option<Vec<Document>> {
@@ -115,13 +108,13 @@ impl<'a> ChildWrite<'a> {
         if let Needs::ChildOrRoom(child) = self.needs {
             let options = FindOneAndUpdateOptions::builder()
                 .projection(query::only(settings, child))
-                .collation(self.needs.collation())
+                .collation(query::exact())
                 .build();
             let before = conn.find_one_and_update(collection, filter, update, options).await?;
             return Ok(before.map(|before| !has_child(settings, &before, child)));
         }
         let options = UpdateOptions::builder()
-            .collation(self.needs.collation())
+            .collation(query::exact())
             .array_filters(self.needs.array_filters())
             .build();
         let updated = conn.update_one(collection, filter, update, options).await?;
@@ -139,7 +132,7 @@ impl<'a> ChildWrite<'a> {
         };
         let options = FindOneOptions::builder()
             .projection(query::summary(settings, child, listed))
-            .collation(self.needs.collation())
+            .collation(query::exact())
             .build();
         let parent = conn.find_one(collection, query::parent(self.parent), options).await?;
         Ok(match parent {

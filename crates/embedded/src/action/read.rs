@@ -46,6 +46,7 @@ impl<P, C: DeserializeOwned> EmbeddedRepository<P, C> {
             let (parent, child) = (parent?, child?);
             let only = FindOneOptions::builder()
                 .projection(query::only_and_version(settings, &child))
+                .collation(query::exact())
                 .build();
             let stored = conn.find_one(collection, query::parent(&parent), only).await?;
             stored.map_or(Ok(None), |stored| decode_child(settings, &stored))
