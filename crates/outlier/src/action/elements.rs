@@ -79,7 +79,7 @@ impl<'a, E: DeserializeOwned + Send + 'a> Elements<'a, E> {
     }
 
     /// Returns the elements as a stream, which sends nothing before it is polled, and ends after an error. A stream
-    /// has no session: with one, it ends with [`InvalidArgument`](ErrorKind::InvalidArgument), and reads nothing.
+    /// has no session: with one, it ends with [`InvalidArgument`], and reads nothing.
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
