@@ -62,6 +62,11 @@ async fn versions() {
                 contacts.replace(1, &doc! { "name": "Ann" }),
                 contacts.delete(1),
             );
+            assert_eq!(contacts.migrate().await.unwrap().documents, 0, "{version}");
+            match contacts.find(doc! {}).await {
+                Ok(found) => assert!(found.is_empty(), "{version}: {found:?}"),
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Corrupt, "{version}: {error:?}"),
+            }
         }
         // A number of any type is a version.
         for version in [

@@ -13,7 +13,7 @@ use mongodb::bson::{Document, RawDocumentBuf, doc};
 use mongodb::options::{FindOneOptions, FindOptions};
 use serde::de::DeserializeOwned;
 
-use crate::form::decode;
+use crate::form::{decode, known_version_of};
 use crate::repository::{SchemaRepository, Shared};
 use crate::{convert, query};
 
@@ -137,6 +137,8 @@ impl<D> Find<'_, D> {
             .find_one(collection, query::of_versions(settings, others), options)
             .await?;
         other.map_or(Ok(()), |other| {
+            // The filter matches an array of versions, too, which is none.
+            known_version_of(settings, &other)?;
             let error = Error::new(
                 ErrorKind::NotMigrated,
                 "there are documents of an older version for which the call has no filter, and they would be missed, nothing was read: call migrate(), or give a filter by older(..)",

@@ -3,6 +3,7 @@ use mongo_patterns_core::migration::{ChunkedFind, MigrationProgress};
 #[allow(unused_imports)] // the links of the documentation use them
 use mongo_patterns_core::{Error, ErrorKind::*, Repository};
 use mongo_patterns_core::{Result, migration};
+use mongodb::bson::Document;
 
 use crate::repository::{SchemaRepository, Shared};
 use crate::results::Migrated;
@@ -68,7 +69,8 @@ impl Migrate<'_> {
     async fn migrate(self, conn: &mut Conn<'_>, mut progress: MigrationProgress<'_>) -> Result<Migrated> {
         let (collection, settings) = (&self.shared.collection, &self.shared.settings);
         let mut migrated = Migrated::default();
-        let walk = ChunkedFind::by_bytes(query::older(settings), progress.chunk);
+        let older = query::guarded(Document::new(), query::older(settings));
+        let walk = ChunkedFind::by_bytes(older, progress.chunk);
         let (ensure, purpose) = (self.shared.ensure(), "walk through the older documents");
         let mut chunks = ensure
             .begin_chunks(purpose, walk, collection, conn, &mut progress)

@@ -92,7 +92,8 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// With the migration unfinished, so that it can be resumed:
     ///
-    /// - [`CountMismatch`]: another program embedded children concurrently. Stop it. If its parent is not migrated, call this
+    /// - [`CountMismatch`]: another program embedded children concurrently, or a repository embedded the first child of a
+    ///   parent without any, which the migration leaves unmarked. Stop it. If its parent is not migrated, call this
     ///   again with [`allow_non_empty_target`](MigrateFromEmbedded::allow_non_empty_target). If it is, the error says so:
     ///   [insert](Self::insert_many) what only the parent has, or discard it by [`rebuild`](Self::rebuild).
     /// - [`DuplicateKey`]: a unique index refused a child.
