@@ -112,11 +112,16 @@ async fn certificates_come_from_options_or_the_connection_string() {
     analyze(&uri, &["--tls-certificate-key-file", &no_pem], None).says(2, "--tls-certificate-key-file");
 }
 
-/// Starts a server with the user `joe`, who can read and write `shop`.
-async fn auth_server() -> Mongod {
-    let mongod = Mongod::start(MongodOptions::new().standalone().argument("--auth"))
-        .await
-        .unwrap();
+/// Starts a replica set with the user `joe`, who can read and write `shop`.
+async fn auth_server(folder: &Path) -> Mongod {
+    let key = write(folder, "key", "c2VjcmV0");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
+    }
+    let options = MongodOptions::new().argument("--keyFile").argument(key);
+    let mongod = Mongod::start(options).await.unwrap();
     let plain = Client::with_uri_str(mongod.uri()).await.unwrap();
     let root = doc! { "createUser": "root", "pwd": PASSWORD, "roles": ["root"] };
     plain.database("admin").run_command(root).await.unwrap();
@@ -141,7 +146,7 @@ async fn client(mongod: &Mongod, user: &str) -> Client {
 #[tokio::test]
 async fn a_password_comes_from_a_file_the_environment_or_the_connection_string_and_is_never_printed() {
     let folder = tempfile::tempdir().unwrap();
-    let mongod = auth_server().await;
+    let mongod = auth_server(folder.path()).await;
     let uri = format!("{}&{SHORT_TIMEOUT}", mongod.uri());
     let with_user = |password: &str| uri.replace("//", &format!("//joe:{password}@"));
     let encoded = with_user("s3cret%2F%3A%40%25");
