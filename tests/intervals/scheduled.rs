@@ -89,7 +89,16 @@ async fn a_price_that_begins_later_is_not_the_current_one() {
 async fn a_scheduled_price_begins_by_itself_and_the_next_write_moves_the_mark() {
     testkit::run(async |db| {
         let prices = prices(db).await;
-        let items = ["update", "replace", "end", "repair", "update in the past"];
+        let items = [
+            "update",
+            "replace",
+            "end",
+            "repair",
+            "update in the past",
+            "update before the start",
+            "update in the future",
+            "insert before",
+        ];
         for item in items {
             prices.insert(&price(item, 5)).await.unwrap();
         }
@@ -101,7 +110,7 @@ async fn a_scheduled_price_begins_by_itself_and_the_next_write_moves_the_mark() 
         }
         let marked = doc! { "isValid": true, "price": 5 };
         let marked = || async { stored(db).count_documents(marked.clone()).await.unwrap() };
-        assert_eq!(marked().await, 5);
+        assert_eq!(marked().await, 8);
         assert_eq!(findings(&prices).await, []);
         let begins = async || price_of(&prices.get("update").await.unwrap().unwrap()) == 7;
         until("the start of the scheduled prices", begins).await;
@@ -112,8 +121,8 @@ async fn a_scheduled_price_begins_by_itself_and_the_next_write_moves_the_mark() 
             assert_eq!(plain(db, item, DateTime::now()).await, [7]);
         }
         // The mark is a hint.
-        assert_eq!(marked().await, 5);
-        assert_eq!(problems(&prices).await, [Problem::OutdatedMark; 10]);
+        assert_eq!(marked().await, 8);
+        assert_eq!(problems(&prices).await, [Problem::OutdatedMark; 16]);
         prices.update("update", to(8)).await.unwrap();
         let old = prices
             .replace("replace", &price("replace", 8))
@@ -132,13 +141,28 @@ async fn a_scheduled_price_begins_by_itself_and_the_next_write_moves_the_mark() 
             .from(at(start.timestamp_millis() + 1))
             .await
             .unwrap();
+        for (item, from, number) in [
+            ("update before the start", at(start.timestamp_millis() - 1), 6),
+            ("update in the future", LATER, 9),
+        ] {
+            prices.update(item, to(number)).from(from).await.unwrap();
+        }
+        let before = prices.insert(&price("insert before", 4)).from(at(1000));
+        before.await.unwrap();
         let repaired: Vec<Repaired> = prices.repair().stream().try_collect().await.unwrap();
         assert_eq!(repaired.len(), 1);
         assert_eq!(findings(&prices).await, []);
-        for (item, expected) in items
-            .into_iter()
-            .zip([&[5, 7, 8][..], &[5, 7, 8], &[5, 7], &[5, 7], &[5, 7, 6]])
-        {
+        let expected = [
+            &[5, 7, 8][..],
+            &[5, 7, 8],
+            &[5, 7],
+            &[5, 7],
+            &[5, 7, 6],
+            &[5, 6, 7],
+            &[5, 7, 9],
+            &[4, 5, 7],
+        ];
+        for (item, expected) in items.into_iter().zip(expected) {
             let all = intervals_of(db, item).await;
             assert_eq!(all.iter().map(|one| one.0).collect::<Vec<_>>(), expected, "{item}");
             assert!(all.windows(2).all(|two| two[0].2 == two[1].1), "{item}");
@@ -146,6 +170,34 @@ async fn a_scheduled_price_begins_by_itself_and_the_next_write_moves_the_mark() 
         assert_eq!(prices.get("end").await.unwrap(), None);
         prices.insert(&price("end", 9)).await.unwrap();
         assert_eq!(findings(&prices).await, []);
+    })
+    .await;
+}
+
+/// The second of two scheduled prices begins after an end has read the first one, whose mark it moves.
+#[tokio::test]
+async fn an_end_beside_the_start_of_a_scheduled_price_ends_the_one_that_it_has_read() {
+    testkit::run(async |db| {
+        let prices = prices(db).await;
+        prices.insert(&price("pants", 1)).from(at(1000)).await.unwrap();
+        let (first, second) = (soon(500), soon(4000));
+        prices.update("pants", to(2)).from(first).await.unwrap();
+        prices.update("pants", to(3)).from(second).await.unwrap();
+        let begins = async || price_of(&prices.get("pants").await.unwrap().unwrap()) == 2;
+        until("the start of the first scheduled price", begins).await;
+        let slow = FailPoint::on(&["update"]).times(1).block(Duration::from_secs(4));
+        let slow = slow.enable(db).await;
+        let ended = prices.end("pants").await.unwrap();
+        slow.disable().await;
+        assert!(ended.found);
+        let time = ended.valid_to.unwrap();
+        assert!(first < time && time < second, "{ended:?}");
+        let expected = [
+            (1, at(1000), first, false),
+            (2, first, time, false),
+            (3, second, END, false),
+        ];
+        assert_eq!(intervals(&of_item(db, "pants").await), expected);
     })
     .await;
 }

@@ -1,14 +1,15 @@
 //! Ids and values of any type, unique indexes of the application, and the builder.
 
-use mongo_patterns::intervals::Begun;
+use futures::TryStreamExt;
+use mongo_patterns::intervals::{Begun, Problem, Repaired, Unrepaired};
 use mongo_patterns::{Error, ErrorKind, Repository};
 use mongo_patterns_testkit as testkit;
 use mongodb::IndexModel;
 use mongodb::bson::oid::ObjectId;
-use mongodb::bson::{Bson, Document, doc};
+use mongodb::bson::{Bson, DateTime, Document, doc};
 use mongodb::options::IndexOptions;
 
-use support::common::all;
+use support::common::{all, until};
 use support::intervals::*;
 
 #[track_caller]
@@ -140,6 +141,47 @@ async fn a_builder_refuses_names_that_are_equal_or_of_the_server() {
             assert_eq!(builder.build().unwrap_err().kind(), ErrorKind::Configuration, "{shown}");
         }
         assert_eq!(db.recorder().round_trips(), 0);
+    })
+    .await;
+}
+
+/// A unique index of the application has no entry of a scheduled price, until it has the mark.
+#[tokio::test]
+async fn a_mark_that_a_unique_index_refuses_is_reported_and_others_are_repaired() {
+    testkit::run(async |db| {
+        let prices = prices(db).await;
+        let options = IndexOptions::builder()
+            .unique(true)
+            .partial_filter_expression(doc! { "isValid": true });
+        let index = IndexModel::builder().keys(doc! { "price": 1 }).options(options.build());
+        stored(db).create_index(index.build()).await.unwrap();
+        for (item, number) in [("hat", 1), ("pants", 2), ("shirt", 3)] {
+            prices.insert(&price(item, number)).await.unwrap();
+        }
+        let start = at(DateTime::now().timestamp_millis() + 500);
+        for (item, number) in [("pants", 1), ("shirt", 4)] {
+            prices.update(item, to(number)).from(start).await.unwrap();
+        }
+        let begins = async || price_of(&prices.get("pants").await.unwrap().unwrap()) == 1;
+        until("the start of the scheduled prices", begins).await;
+        let refused = prices.update("pants", to(9)).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::DuplicateKey);
+
+        let repaired: Vec<Repaired> = prices.repair().stream().try_collect().await.unwrap();
+        let reason = |item: &str| {
+            let of_item = |one: &&Repaired| one.findings[0].related_id == Some(item.into());
+            repaired.iter().find(of_item).unwrap().unrepaired
+        };
+        assert_eq!(repaired.len(), 2);
+        assert_eq!(
+            (reason("pants"), reason("shirt")),
+            (Some(Unrepaired::UniqueIndex), None)
+        );
+        assert_eq!(problems(&prices).await, [Problem::OutdatedMark; 2]);
+        // The other id has another price then.
+        prices.update("hat", to(5)).await.unwrap();
+        prices.repair().stream().try_collect::<Vec<_>>().await.unwrap();
+        assert_eq!(findings(&prices).await, []);
     })
     .await;
 }

@@ -56,7 +56,7 @@
 //! false`, and the one before it ends when it begins. The current document is the one whose interval contains the time of the server:
 //! [`get`](IntervalRepository::get) and [`as_of`](IntervalRepository::as_of) decide by that, and so must other programs, by
 //! `{ validFrom: { $lte: now }, validTo: { $gt: now } }`. `isValid` marks it, as in the manual, but nothing runs at the time when a scheduled
-//! document begins: the next write of the id moves the mark, or [`repair`](IntervalRepository::repair). Until then `isValid: true` is on the
+//! document begins: the next write of the id moves the mark, whatever its start is, or [`repair`](IntervalRepository::repair). Until then `isValid: true` is on the
 //! document before. It is never on one that begins later.
 //!
 //! Transactions need a replica set, for which one node is enough, or a sharded cluster.
@@ -94,7 +94,7 @@
 //! |---|---|---|
 //! | [`insert`](IntervalRepository::insert) | 3; 4 with a start; 2 more if intervals begin later | 1 each |
 //! | [`update`](IntervalRepository::update), [`replace`](IntervalRepository::replace) | 3; 5 if the clock of the client differs by more than a second; 6 if a scheduled interval has begun since the last write | 1 each |
-//! | the same with a start | 4 in the current interval, 5 in another one or in the future | 1 each |
+//! | the same with a start | 4 in the current interval, 5 in the future of it, 6 in another one; 1 more if a scheduled interval has begun since the last write | 1 each |
 //! | [`end`](IntervalRepository::end) | 1; 6 if a scheduled interval has begun since the last write | 1 |
 //! | [`get`](IntervalRepository::get), [`as_of`](IntervalRepository::as_of) | 1 | 1 |
 //! | [`intervals`](IntervalRepository::intervals) | 1 a page | those of the page, and 1 more |

@@ -107,12 +107,12 @@ pub(crate) fn insert(settings: &Settings, new: &NewDocument, from: impl Into<Bso
     vec![doc! { "$replaceWith": { "$mergeObjects": merged } }]
 }
 
-/// Ends the interval of the valid document.
-pub(crate) fn end(settings: &Settings) -> Vec<Document> {
+/// Ends the interval of the valid document at a time.
+pub(crate) fn end(settings: &Settings, now: impl Into<Bson>) -> Vec<Document> {
     let next = doc! { "$add": [format!("${}", settings.from), 1] };
     let to = settings.to.as_str();
     vec![doc! { "$set": {
-        to: { "$min": [format!("${to}"), { "$max": [next, "$$NOW"] }] },
+        to: { "$min": [format!("${to}"), { "$max": [next, now.into()] }] },
         settings.valid.as_str(): false,
     } }]
 }
@@ -237,14 +237,6 @@ pub(crate) fn head(settings: &Settings) -> Document {
 
 fn hint(index: &str) -> Hint {
     Hint::Name(index.to_owned())
-}
-
-/// Only the interval of the document that is marked as valid.
-pub(crate) fn find_valid(settings: &Settings) -> FindOneOptions {
-    FindOneOptions::builder()
-        .hint(hint(&settings.valid_index))
-        .projection(head(settings))
-        .build()
 }
 
 /// The fields of an interval, with the time of the server.

@@ -58,13 +58,21 @@ async fn find_newest(shared: &Shared, filter: Document, conn: &mut Conn<'_>) -> 
     }))
 }
 
+/// Reads the interval of the current document, if there is one. The mark can be on another one.
+///
+/// # Errors
+/// [`NotMigrated`](ErrorKind::NotMigrated).
+pub(crate) async fn find_begun(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Option<Known>> {
+    let found = find_newest(shared, query::begun(&shared.settings, id), conn).await?;
+    Ok(found.filter(|known| known.times.is_current(known.now)))
+}
+
 /// Reads the interval of the current document.
 ///
 /// # Errors
 /// [`NotFound`](ErrorKind::NotFound), and [`NotMigrated`](ErrorKind::NotMigrated).
 pub(crate) async fn find_current_interval(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Known> {
-    let found = find_newest(shared, query::begun(&shared.settings, id), conn).await?;
-    match found.filter(|known| known.times.is_current(known.now)) {
+    match find_begun(shared, id, conn).await? {
         Some(known) => Ok(known),
         None => Err(absent(shared, id, conn).await),
     }
@@ -113,16 +121,6 @@ pub(crate) async fn find_adjacent(
     let after = conn.find_one(&shared.collection, later, options).await?;
     let after = after.map(|after| Times::stored_in(settings, &after)).transpose()?;
     Ok((before.map(|before| before.times), after))
-}
-
-/// Reads the interval of the document that is marked as valid.
-pub(crate) async fn find_marked(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Option<(Bson, Times)>> {
-    let settings = &shared.settings;
-    let (filter, options) = (query::valid(settings, id), query::find_valid(settings));
-    let Some(marked) = conn.find_one(&shared.collection, filter, options).await? else {
-        return Ok(None);
-    };
-    Ok(Some((id_of(&marked), Times::stored_in(settings, &marked)?)))
 }
 
 /// Reads the document that was valid at a time.

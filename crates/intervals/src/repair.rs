@@ -13,19 +13,19 @@ pub(crate) mod finding;
 use futures::TryStreamExt;
 use mongo_patterns_core::action::ActionStream;
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::error::lost_race;
 use mongo_patterns_core::progress::Reporter;
 use mongo_patterns_core::stored::value;
 use mongo_patterns_core::verify::{Results, begin, scan};
-use mongo_patterns_core::{Result, send, transaction};
+use mongo_patterns_core::{ErrorKind, Result, send, transaction};
 use mongodb::bson::{Bson, DateTime, RawDocument, doc};
 use mongodb::options::FindOptions;
 
 use self::correct::{StoredInterval, corrections, problems};
-use self::finding::{Finding, Repaired};
+use self::finding::{Finding, Repaired, Unrepaired};
 use crate::query::{self, NOW};
 use crate::repository::Shared;
 use crate::results::Corrections;
+use crate::write::not_written;
 
 /// How many documents a scan reads at once.
 const BATCH: u32 = 1000;
@@ -44,7 +44,21 @@ async fn repair(shared: &Shared, id: Bson, is_check: bool) -> Result<Option<Repa
     let done = transaction::run(collection, retry, &mut conn, context, |conn, (shared, id, is_check)| {
         Box::pin(repair_in(shared, id, *is_check, conn))
     });
-    done.await
+    match done.await {
+        Err(error) if error.kind() == ErrorKind::DuplicateKey => {}
+        done => return done,
+    }
+    let context = (shared, &id);
+    let found = transaction::run(collection, retry, &mut conn, context, |conn, (shared, id)| {
+        Box::pin(repair_in(shared, id, true, conn))
+    });
+    let found = found.await?;
+    Ok(found.map(|found| {
+        Repaired::new(
+            found.findings,
+            Some(found.unrepaired.unwrap_or(Unrepaired::UniqueIndex)),
+        )
+    }))
 }
 
 async fn repair_in(shared: &Shared, id: &Bson, is_check: bool, conn: &mut Conn<'_>) -> Result<Option<Repaired>> {
@@ -69,7 +83,7 @@ async fn repair_in(shared: &Shared, id: &Bson, is_check: bool, conn: &mut Conn<'
         Ok(statements) => {
             if !is_check {
                 let corrected = conn.update_in_order(collection, statements).await;
-                corrected.map_err(lost_race)?;
+                corrected.map_err(|error| not_written(shared, error))?;
             }
             Ok(Some(Repaired::new(findings, None)))
         }

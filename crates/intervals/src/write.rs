@@ -29,6 +29,7 @@ pub(crate) mod end;
 pub(crate) mod insert;
 
 use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::error::{CommandError, duplicate_key, lost_race};
 use mongo_patterns_core::{Error, ErrorKind, Result};
 use mongodb::bson::{Bson, DateTime};
 
@@ -64,6 +65,15 @@ fn check_expected(expected: Option<DateTime>, from: DateTime) -> Result<()> {
             "the interval does not begin at the expected time, nothing was changed: read it again, and decide by its new content",
         )),
         _ => Ok(()),
+    }
+}
+
+/// Converts the error of a write for which a duplicate key of an index of the pattern is that of another client.
+pub(crate) fn not_written(shared: &Shared, error: CommandError) -> Error {
+    match duplicate_key(&error) {
+        Some(duplicate) if shared.settings.is_of_intervals(duplicate.index.as_deref()) => lost_race(error),
+        Some(_) => refused().caused_by(error),
+        None => error.into(),
     }
 }
 

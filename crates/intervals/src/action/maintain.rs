@@ -57,7 +57,7 @@ impl<D> IntervalRepository<D> {
 
     /// Repairs the findings of [`verify`](Self::verify), all of an id together: an interval without an end ends where the next one
     /// begins, and the current document is marked as valid. See [`migrate_existing`](Self::migrate_existing), which corrects in the
-    /// same way. Contradictions stay, with their [reason](Unrepaired).
+    /// same way. Contradictions stay, with their [reason](Unrepaired), and so does a mark that a unique index of the application refuses.
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
@@ -90,7 +90,7 @@ impl<D> IntervalRepository<D> {
     /// unless another interval contains the present. It corrects, and [counts](Migrated::corrections) by their kind:
     ///
     /// - starts: a document without one is the first of its id. If all others have ended, it begins at the last end.
-    /// - ends: an interval without one, or with one from 9999-01-01, ends where the next one begins. So does the document from 1900-01-01 whose
+    /// - ends: an interval without one, or with one from 9999-01-01, ends where the next one begins. So does the document with a stored start of 1900-01-01 whose
     ///   end the recipe has moved to a later start.
     /// - marks: the document whose interval contains the present is marked as valid, and no other one.
     ///
@@ -116,9 +116,11 @@ impl<D> IntervalRepository<D> {
     /// | `invalid` | a document has no valid id, or a field of the interval has another type |
     /// | `same_start` | two documents begin at one time, or have no start |
     /// | `overlap` | an interval ends after the next one begins |
-    /// | `reversed` | an interval ends before it begins |
+    /// | `reversed` | an interval ends before it begins, or begins at the end of time |
     /// | `end_missing` | the last document is not valid, but has no end |
     /// | `mark` | the document that is marked as valid has ended, or another one without a mark has begun since |
+    ///
+    /// Correct those of `same_start` with equal stored starts before: the unique index refuses them, skipped or not, after the corrections.
     ///
     /// # Cost
     /// About eight round trips, and one for each chunk and each skipped document. The server reads the documents twice, and sorts their ids and intervals. The

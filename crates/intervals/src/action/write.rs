@@ -128,8 +128,8 @@ impl<D> IntervalRepository<D> {
     /// # Cost
     /// Three round trips, each of which examines at most one document: the update, the copy of what the document was, and the
     /// commit. Two more if the client's clock is not within a second of the server's, or not after the start of the interval, and
-    /// three more in the first change after a scheduled one has begun. With a start: four, five if the start is in an interval that
-    /// is not the current one, or in the future. The first write of a repository has two more.
+    /// three more in the first change after a scheduled one has begun. With a start: four, five if the start is in the future of
+    /// the current interval, six if it is in another one, and one more after a scheduled one has begun. The first write of a repository has two more.
     ///
     /// # Cancel safety
     /// It has no effect, unless its commit had begun, which completes.

@@ -5,8 +5,8 @@
 //! ## What is corrected?
 //!
 //! What has one right value: an end that is missing is the start of the next interval, and the mark of a valid document is that of
-//! its interval at this time. The manual's recipe moves the end of the document from 1900-01-01 with each change: this end is the start
-//! of a later document. All else is a contradiction, which is reported, and nothing of the id is changed.
+//! its interval at this time. The manual's recipe moves the end of the document from 1900-01-01, which it stores, with each change: this end is
+//! the start of a later document. All else is a contradiction, which is reported, and nothing of the id is changed.
 //!
 //! ## Why can a correction be interrupted?
 //!
@@ -177,9 +177,8 @@ fn corrected(stored: &[StoredInterval], now: DateTime) -> Corrected<'_> {
     for (number, (from, one)) in order.iter().enumerate() {
         let next = order.get(number + 1).map(|(next, _)| *next);
         let to = match (one.end(), next) {
-            (Some(end), _) if end <= *from => return Err((one, Unrepaired::Reversed)),
             (Some(end), Some(next)) if end > next => {
-                let is_of_recipe = *from == BEGIN
+                let is_of_recipe = one.from == StoredField::Value(BEGIN)
                     && !one.is_marked()
                     && order.iter().any(|(_, later)| later.from.value() == Some(end));
                 if !is_of_recipe {
@@ -194,6 +193,9 @@ fn corrected(stored: &[StoredInterval], now: DateTime) -> Corrected<'_> {
             }
             (None, None) => one.to.value().unwrap_or(END),
         };
+        if to <= *from {
+            return Err((one, Unrepaired::Reversed));
+        }
         let (from, is_valid) = (*from, one.is_marked());
         done.push((one, Times { from, to, is_valid }));
     }

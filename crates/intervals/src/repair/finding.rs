@@ -46,6 +46,8 @@ mongo_patterns_core::problems! {
         EndMissing = "the last document of the id is marked as not valid, but has no end: set its end or correct its mark",
         /// The document that is marked as valid is not the current one.
         Mark = "a document is marked as valid whose interval has ended, or after which another one has begun: correct the mark or the times",
+        /// A unique index of the application refuses the document that would be marked as valid.
+        UniqueIndex = "a unique index of the application refuses the mark of the current document, because another id has its values: correct one of the two",
     }
 }
 
@@ -59,6 +61,7 @@ impl Unrepaired {
             Self::Reversed => "reversed",
             Self::EndMissing => "end_missing",
             Self::Mark => "mark",
+            Self::UniqueIndex => "unique_index",
         }
     }
 

@@ -11,7 +11,7 @@ use mongodb::options::{Hint, ReturnDocument, UpdateOptions};
 use super::{check_expected, check_start, mark, refused};
 use crate::form::{Times, after, copy};
 use crate::query::{self, Change};
-use crate::read::{Known, find_current_interval, find_interval_at};
+use crate::read::{Known, find_begun, find_current_interval, find_interval_at};
 use crate::repository::Shared;
 use crate::results::Begun;
 
@@ -73,6 +73,11 @@ async fn change_from(
     }
     if from <= divided.now && divided.times.is_current(divided.now) {
         return change_current(shared, id, request, (divided, from), conn).await;
+    }
+    if divided.times.is_current(divided.now) {
+        mark(shared, id, &divided, conn).await?;
+    } else if let Some(current) = find_begun(shared, id, conn).await? {
+        mark(shared, id, &current, conn).await?;
     }
     let (collection, settings) = (&shared.collection, &shared.settings);
     let Times { from: start, to, .. } = divided.times;

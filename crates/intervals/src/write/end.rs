@@ -22,7 +22,7 @@ pub(crate) async fn end(
 ) -> Result<Ended> {
     shared.check_write().await?;
     let mut conn = shared.enter(id, session).await?;
-    if let Some(ended) = end_marked(shared, id, expected, &mut conn).await? {
+    if let Some(ended) = end_marked(shared, id, (expected, None), &mut conn).await? {
         return Ok(ended);
     }
     let nothing = Ended {
@@ -30,13 +30,7 @@ pub(crate) async fn end(
         valid_to: None,
     };
     match find_current_interval(shared, id, &mut conn).await {
-        Ok(current) => {
-            check_expected(expected, current.times.from)?;
-            // Otherwise another client has inserted it since.
-            if current.times.is_valid {
-                return Ok(nothing);
-            }
-        }
+        Ok(current) => check_expected(expected, current.times.from)?,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(nothing),
         Err(error) => return Err(error),
     }
@@ -47,7 +41,9 @@ pub(crate) async fn end(
             let current = find_current_interval(shared, id, conn).await?;
             check_expected(*expected, current.times.from)?;
             mark(shared, id, &current, conn).await?;
-            end_marked(shared, id, *expected, conn).await
+            // At the time of the read, because it can end before the next command, when another one begins.
+            let known = (Some(current.times.from), Some(current.now));
+            end_marked(shared, id, known, conn).await
         })
     });
     match ended.await {
@@ -57,19 +53,22 @@ pub(crate) async fn end(
     }
 }
 
-/// Ends the interval of the current document, if it is marked as valid.
+/// Ends the interval of the document that is marked as valid, at a time at which it is the current one, or now if it still is.
 async fn end_marked(
     shared: &Shared,
     id: &Bson,
-    expected: Option<DateTime>,
+    (expected, time): (Option<DateTime>, Option<DateTime>),
     conn: &mut Conn<'_>,
 ) -> Result<Option<Ended>> {
     let settings = &shared.settings;
     let mut filter = query::changeable(settings, id, expected);
-    filter.extend(query::is_current(settings));
+    if time.is_none() {
+        filter.extend(query::is_current(settings));
+    }
+    let update = query::end(settings, time.map_or("$$NOW".into(), Bson::from));
     let options = query::change(settings, false, ReturnDocument::After);
     let ended = conn
-        .find_one_and_update(&shared.collection, filter, query::end(settings), options)
+        .find_one_and_update(&shared.collection, filter, update, options)
         .await?;
     let Some(ended) = ended else { return Ok(None) };
     let valid_to = Some(Times::stored_in(settings, &ended)?.to);

@@ -1,17 +1,16 @@
 //! The insert of a document.
 
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::error::{CommandError, duplicate_key, lost_race};
 use mongo_patterns_core::new_document::NewDocument;
 use mongo_patterns_core::{Error, ErrorKind, Result, transaction};
 use mongodb::ClientSession;
 use mongodb::bson::DateTime;
 use mongodb::options::ReturnDocument;
 
-use super::{check_start, refused};
+use super::{check_start, not_written};
 use crate::form::{END, Times, latest};
 use crate::query;
-use crate::read::{find_adjacent, find_last, find_marked};
+use crate::read::{find_adjacent, find_begun, find_last};
 use crate::repository::Shared;
 use crate::results::Begun;
 
@@ -58,12 +57,12 @@ async fn insert_in(shared: &Shared, new: &NewDocument, from: Option<DateTime>, c
                     "a document of the id is valid at this time, it was not changed: replace it, or use another id or another start",
                 ));
             }
-            let marked = match from {
-                Some(_) => find_marked(shared, &new.id, conn).await?,
+            let current = match from {
+                Some(_) => find_begun(shared, &new.id, conn).await?,
                 None => None,
             };
-            let current = marked.filter(|(_, times)| times.is_current(last.now));
-            (start, next.map_or(END, |next| next.from), current.map(|(id, _)| id))
+            let kept = current.map(|current| current.document_id);
+            (start, next.map_or(END, |next| next.from), kept)
         }
     };
     let statements = match from {
@@ -71,7 +70,7 @@ async fn insert_in(shared: &Shared, new: &NewDocument, from: Option<DateTime>, c
         None => query::insert_current(settings, new, start, end),
     };
     let inserted = conn.update_in_order(&shared.collection, statements).await;
-    inserted.map_err(|error| not_inserted(shared, error))?;
+    inserted.map_err(|error| not_written(shared, error))?;
     Ok(Begun { valid_from: start })
 }
 
@@ -86,19 +85,9 @@ async fn insert_first(shared: &Shared, new: &NewDocument, conn: &mut Conn<'_>) -
     let inserted = conn
         .find_one_and_update(&shared.collection, filter, update, options)
         .await;
-    let inserted = inserted.map_err(|error| not_inserted(shared, error))?;
+    let inserted = inserted.map_err(|error| not_written(shared, error))?;
     let inserted =
         inserted.ok_or_else(|| Error::new(ErrorKind::Driver, "the server returned no document for an insert"))?;
     let valid_from = Times::stored_in(settings, &inserted)?.from;
     Ok(Begun { valid_from })
-}
-
-/// Converts the error of an insert.
-fn not_inserted(shared: &Shared, error: CommandError) -> Error {
-    match duplicate_key(&error) {
-        // Another client has inserted it.
-        Some(duplicate) if shared.settings.is_of_intervals(duplicate.index.as_deref()) => lost_race(error),
-        Some(_) => refused().caused_by(error),
-        None => error.into(),
-    }
 }

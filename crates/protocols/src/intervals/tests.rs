@@ -43,6 +43,10 @@ fn a_transaction_leaves_no_overlap_and_no_gap() {
         (later.clone(), calls([(End, 0), (Insert, 0), (InsertFrom(6), 0)])),
         (begun.clone(), calls([(Update(None), 0), (UpdateFrom(8), 0), (End, 0)])),
         (begun.clone(), calls([(Update(Some(3)), 0), (End, 0), (Insert, 0)])),
+        (
+            begun.clone(),
+            calls([(UpdateFrom(2), 0), (InsertFrom(0), 0), (UpdateFrom(8), 0)]),
+        ),
         // Into one gap.
         (
             Documents::default(),

@@ -79,6 +79,10 @@ enum Next {
     BeginFrom(u8),
     /// Transaction: marks the current document, and then changes or ends it, from this time.
     Mark(Interval, u8),
+    /// Transaction: reads the current document, which is not the one to divide from this time.
+    ReadBeside(Interval, u8),
+    /// Transaction: marks the current document, and then divides the other one from this time.
+    MarkBeside(Interval, Interval, u8),
     /// Transaction: changes the marked document, from this time.
     Update(Interval, u8),
     /// Transaction: inserts the document as it was.
@@ -107,8 +111,8 @@ enum Next {
     ReadNone,
     /// Begins a transaction, and reads the current document, to mark and end it.
     BeginEnd,
-    /// Transaction: ends it.
-    EndMarked(Interval),
+    /// Transaction: ends it, at this time.
+    EndMarked(Interval, u8),
     /// Commits the end.
     CommitEnd(Interval, u8),
     /// The recipe: closes a document at this time.
@@ -171,10 +175,11 @@ impl Write {
             // It also reads whether the newest document has an interval.
             Next::ReadCurrent if is_absent => vec!["then: read prices", "then: read prices"],
             Next::ReadAdjacent(_) => vec!["then: read prices", "then: read prices"],
-            Next::ReadCurrent | Next::ReadMarked(..) => vec!["then: read prices"],
-            Next::Mark(..) | Next::Update(..) | Next::Shorten(..) | Next::UpdateLater(..) | Next::EndMarked(_) => {
+            Next::ReadCurrent | Next::ReadBeside(..) | Next::ReadMarked(..) => vec!["then: read prices"],
+            Next::Mark(..) | Next::MarkBeside(..) | Next::Update(..) | Next::EndMarked(..) => {
                 vec!["then: update prices"]
             }
+            Next::Shorten(..) | Next::UpdateLater(..) => vec!["then: update prices"],
             Next::InsertCopy(..) | Next::InsertLater(..) => vec!["then: insert prices"],
             Next::Upsert(..) => vec!["then: upsert prices"],
             Next::Commit(..) | Next::CommitInsert(..) | Next::CommitEnd(..) => vec!["then: commitTransaction"],
@@ -218,8 +223,8 @@ impl Write {
                 None => Next::ReadNone,
             },
             Next::ReadNone => match documents.current() {
-                Some(current) if !current.is_marked => Next::BeginEnd,
-                _ => Next::Ended(Ended::End),
+                Some(_) => Next::BeginEnd,
+                None => Next::Ended(Ended::End),
             },
             Next::Close(time) => {
                 let closes_valid = self.form == Form::Repaired;
@@ -254,7 +259,9 @@ impl Write {
                 };
             }
             Next::BeginInsert | Next::ReadAdjacent(_) | Next::ReadMarked(..) => self.read_for_insert(now),
-            Next::Begin(_) | Next::ReadCurrent | Next::BeginFrom(_) | Next::BeginEnd => self.read(documents, me),
+            Next::Begin(_) | Next::ReadCurrent | Next::ReadBeside(..) | Next::BeginFrom(_) | Next::BeginEnd => {
+                self.read(documents, me)
+            }
             _ => self.write(documents, me),
         };
         match next {
@@ -272,7 +279,7 @@ impl Write {
     fn write(&mut self, documents: &mut Documents, me: usize) -> Next {
         let mark_bit = |one: &Interval| if one.is_marked { VALID } else { 0 };
         let (names, next) = match self.next {
-            Next::Mark(current, from) => {
+            Next::Mark(current, from) | Next::MarkBeside(current, _, from) => {
                 let marked = self.snapshot.marked().map_or(0, |marked| start_bit(marked.from));
                 self.snapshot.mark(current.from);
                 self.has_marked = true;
@@ -280,8 +287,12 @@ impl Write {
                     is_marked: true,
                     ..current
                 };
-                let next = match self.change {
-                    Change::End => Next::EndMarked(current),
+                let next = match (self.next, self.change) {
+                    (Next::MarkBeside(_, divided, _), _) if divided.from == current.from => {
+                        Next::Shorten(current, from)
+                    }
+                    (Next::MarkBeside(_, divided, _), _) => Next::Shorten(divided, from),
+                    (_, Change::End) => Next::EndMarked(current, from),
                     _ => Next::Update(current, from),
                 };
                 (VALID | marked | start_bit(current.from), next)
@@ -295,11 +306,13 @@ impl Write {
             Next::InsertLater(divided, from) => (start_bit(from), Next::UpdateLater(divided, from)),
             Next::UpdateLater(divided, from) => (start_bit(from), Next::Commit(divided, from, false)),
             Next::Upsert(from, to) => {
-                let marked = self.snapshot.marked().map_or(0, |marked| start_bit(marked.from));
-                (VALID | marked | start_bit(from), Next::CommitInsert(from, to))
+                let (marked, kept) = (self.snapshot.marked(), self.snapshot.current());
+                let read = [marked, kept].into_iter().flatten();
+                let read = read.fold(0, |names, one| names | start_bit(one.from));
+                (VALID | read | start_bit(from), Next::CommitInsert(from, to))
             }
-            Next::EndMarked(current) => {
-                let to = end_of(&current, documents.now);
+            Next::EndMarked(current, time) => {
+                let to = end_of(&current, time);
                 (VALID | start_bit(current.from), Next::CommitEnd(current, to))
             }
             next => return self.commit(next, documents, me),
@@ -317,6 +330,9 @@ impl Write {
                 if is_current && documents.marked().is_none_or(|marked| marked.from != divided.from) {
                     documents.mark(divided.from);
                 }
+                if let Some(marked) = self.snapshot.marked().filter(|_| !is_current && self.has_marked) {
+                    documents.mark(marked.from);
+                }
                 documents.divide(divided.from, from, author, is_current);
                 Ended::Begun(from)
             }
@@ -324,11 +340,10 @@ impl Write {
                 let inserted = Interval::unmarked(from, to, author);
                 documents.insert(inserted);
                 let is_chosen = matches!(self.change, Change::InsertFrom(_));
-                let is_kept = documents.marked().is_some_and(|marked| marked.is_current(now));
-                if !is_chosen || !is_kept && inserted.contains(now) {
-                    documents.mark(from);
-                } else if !is_kept {
-                    documents.mark(END);
+                match self.snapshot.current().filter(|_| is_chosen) {
+                    Some(kept) => documents.mark(kept.from),
+                    None if !is_chosen || inserted.contains(now) => documents.mark(from),
+                    None => documents.mark(END),
                 }
                 Ended::Begun(from)
             }
@@ -363,7 +378,7 @@ impl Write {
 
     /// Begins another attempt.
     fn conflict(&mut self) -> Next {
-        self.has_conflicted = true;
+        (self.has_conflicted, self.has_marked) = (true, false);
         self.is_by_the_server = false;
         self.snapshot = Documents::default();
         first(self.change)
@@ -373,14 +388,6 @@ impl Write {
 /// Returns the time at which a document is ended.
 fn end_of(one: &Interval, now: u8) -> u8 {
     one.to.min(now.max(one.from + 1))
-}
-
-fn change_current(current: Interval, from: u8) -> Next {
-    match current {
-        _ if from >= current.to => Next::Ended(Ended::Exists),
-        current if current.is_marked => Next::Update(current, from),
-        current => Next::Mark(current, from),
-    }
 }
 
 fn first(change: Change) -> Next {

@@ -1,7 +1,7 @@
 //! What the transactions read.
 
 use super::super::documents::{Documents, END, Interval};
-use super::{Change, Ended, Next, TOLERANCE, Write, change_current};
+use super::{Change, Ended, Next, TOLERANCE, Write};
 
 impl Write {
     /// Reads the interval to change or to end.
@@ -29,12 +29,17 @@ impl Write {
                 None => Next::Ended(Ended::NotFound),
                 Some(divided) if divided.from == from => Next::Ended(Ended::Exists),
                 Some(divided) if from <= now && divided.is_current(now) => change_current(divided, from),
-                Some(divided) => Next::Shorten(divided, from),
+                Some(divided) if divided.is_current(now) => mark_beside(divided, divided, from),
+                Some(divided) => Next::ReadBeside(divided, from),
+            },
+            Next::ReadBeside(divided, from) => match snapshot.current() {
+                Some(current) => mark_beside(current, divided, from),
+                None => Next::Shorten(divided, from),
             },
             _ => match snapshot.current() {
                 None => Next::Ended(Ended::NotFound),
-                Some(current) if current.is_marked => Next::EndMarked(current),
-                Some(current) => Next::Mark(current, 0),
+                Some(current) if current.is_marked => Next::EndMarked(current, now),
+                Some(current) => Next::Mark(current, now),
             },
         }
     }
@@ -69,5 +74,21 @@ impl Write {
             Next::ReadMarked(from, to) => Next::Upsert(from, to),
             next => next,
         }
+    }
+}
+
+fn change_current(current: Interval, from: u8) -> Next {
+    match current {
+        _ if from >= current.to => Next::Ended(Ended::Exists),
+        current if current.is_marked => Next::Update(current, from),
+        current => Next::Mark(current, from),
+    }
+}
+
+/// Divides a document, after the current one has the mark.
+fn mark_beside(current: Interval, divided: Interval, from: u8) -> Next {
+    match current.is_marked {
+        true => Next::Shorten(divided, from),
+        false => Next::MarkBeside(current, divided, from),
     }
 }
