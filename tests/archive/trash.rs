@@ -253,6 +253,54 @@ async fn wrong_settings_are_refused() {
     .await;
 }
 
+/// A read that names it would find no other ones.
+#[tokio::test]
+async fn an_index_with_some_of_the_entries_is_refused() {
+    testkit::run(async |db| {
+        let ready = trash(db).await;
+        plant(db, (0..4).map(user)).await;
+        for id in 0..4 {
+            ready.delete(id).await.unwrap();
+        }
+        let shop = db.plain_client().database(db.database().name());
+        let by_document = doc! { "document._id": 1, "deletedAt": -1, "_id": -1 };
+        let indexes = [
+            ("deletedAt_1__id_1", doc! { "deletedAt": 1, "_id": 1 }),
+            ("document._id_1_deletedAt_-1__id_-1", by_document),
+        ];
+        for (name, key) in indexes {
+            let some = doc! { "document._id": { "$gt": 2 } };
+            for (index, is_sound) in [
+                (
+                    doc! { "key": key.clone(), "name": name, "partialFilterExpression": some },
+                    false,
+                ),
+                (doc! { "key": key, "name": name }, true),
+            ] {
+                let drop = doc! { "dropIndexes": "deleted_users", "index": name };
+                shop.run_command(drop).await.unwrap();
+                let create = doc! { "createIndexes": "deleted_users", "indexes": [index] };
+                shop.run_command(create).await.unwrap();
+                let other = builder(db).build().unwrap();
+                if is_sound {
+                    assert_eq!(other.list().await.unwrap().entries.len(), 4);
+                    continue;
+                }
+                for error in [other.list().await.unwrap_err(), other.restore(1).await.unwrap_err()] {
+                    assert_eq!(error.kind(), ErrorKind::IndexMismatch, "{name} {error:?}");
+                }
+            }
+        }
+        let other = builder(db).build().unwrap();
+        db.recorder().clear();
+        assert!(!other.restore(1).await.unwrap().already_there);
+        assert_eq!(other.list().await.unwrap().entries.len(), 3);
+        let sent = db.recorder().names();
+        assert_eq!(sent.iter().filter(|name| *name == "listIndexes").count(), 1, "{sent:?}");
+    })
+    .await;
+}
+
 /// An entry without a document, from another program, is named by the calls that meet it.
 #[tokio::test]
 async fn an_entry_without_a_document_is_an_error() {

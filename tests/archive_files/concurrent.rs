@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use futures::future::{join_all, try_join_all};
-use mongo_patterns::ErrorKind;
 use mongo_patterns::archive_files::ArchiveFile;
+use mongo_patterns::{ErrorKind, Repository, RetryPolicy};
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, Document, doc};
 
@@ -78,6 +78,28 @@ async fn a_document_that_others_hold_does_not_stop_a_run() {
         session.commit_transaction().await.unwrap();
         assert_eq!(archive.run().await.unwrap().documents, 1);
         assert_eq!(sum(db).await, 1);
+    })
+    .await;
+}
+
+/// However many they are: the walk ends after the time of the policy.
+#[tokio::test]
+async fn documents_that_others_hold_hold_up_no_other_one() {
+    testkit::run(async |db| {
+        let policy = RetryPolicy::default().with_max_elapsed(Duration::from_millis(20));
+        let archive = builder(db).retry(policy).build().unwrap();
+        archive.ensure_indexes().await.unwrap();
+        plant(db, sales(0..60)).await;
+        let mut session = db.plain_client().start_session().await.unwrap();
+        session.start_transaction().await.unwrap();
+        let sales = current(db);
+        let held = sales.update_many(doc! { "_id": { "$lt": 20 } }, doc! { "$set": { "n": 1 } });
+        held.session(&mut session).await.unwrap();
+        let moved = archive.run().await.unwrap();
+        session.abort_transaction().await.unwrap();
+        assert_eq!((moved.documents, moved.busy), (40, 20));
+        assert_eq!(both(db).await, [numbers(0..20), numbers(20..60)]);
+        assert_tidy(db, &archive).await;
     })
     .await;
 }

@@ -1,7 +1,5 @@
 //! Documents that move from the collection into a file.
 
-use std::time::Instant;
-
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::document_id::by_ids;
 use mongo_patterns_core::migration::{Step, and};
@@ -36,8 +34,9 @@ impl Transfer<'_> {
         let conn = &mut self.shared.enter().await?;
         let (mut moved, mut slices) = (Moved::default(), vec![ids]);
         while let Some(slice) = slices.pop() {
-            let began = Instant::now();
-            let error = match self.retry(slice, conn).await {
+            // A part has one attempt, which stores a file: what others write is tried again at the end.
+            let most = if slice.len() == ids.len() { ATTEMPTS } else { 1 };
+            let error = match self.retry(slice, most, conn).await {
                 Ok(done) => {
                     moved.add(done);
                     continue;
@@ -45,7 +44,7 @@ impl Transfer<'_> {
                 Err(error) => error,
             };
             let may_halve = match error.kind() {
-                ErrorKind::Contention => busy.spend_since(began),
+                ErrorKind::Contention => busy.may_halve(),
                 ErrorKind::TooLarge => true,
                 _ => return Err(error),
             };
@@ -74,7 +73,7 @@ impl Transfer<'_> {
     }
 
     /// Moves documents together, or none of them, until others have refused it a few times.
-    async fn retry(&self, ids: &[Bson], conn: &mut Conn<'_>) -> Result<Moved> {
+    async fn retry(&self, ids: &[Bson], most: u32, conn: &mut Conn<'_>) -> Result<Moved> {
         let (mut attempts, mut refusals) = (self.shared.retry.start(), 0);
         loop {
             let error = match self.attempt(ids, conn).await {
@@ -88,7 +87,7 @@ impl Transfer<'_> {
                 _ if error.is_transient() || error.is_outcome_unknown() => {}
                 _ => return Err(error),
             }
-            if refusals == ATTEMPTS || !attempts.wait().await {
+            if refusals == most || !attempts.wait().await {
                 return Err(attempts.tried(error));
             }
         }

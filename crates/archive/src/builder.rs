@@ -6,6 +6,7 @@ use std::time::Duration;
 #[allow(unused_imports)] // the documentation links to it
 use mongo_patterns_core::ErrorKind;
 use mongo_patterns_core::age::AgeLimit;
+use mongo_patterns_core::index::Checks;
 use mongo_patterns_core::lanes::Lanes;
 use mongo_patterns_core::settings::{check_acknowledged, configuration};
 use mongo_patterns_core::{FieldName, Result};
@@ -159,6 +160,7 @@ impl<D> ArchiveBuilder<D> {
             related,
             retry: self.retry,
             max_time: self.max_time,
+            checks: Checks::default(),
         }))
     }
 }

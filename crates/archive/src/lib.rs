@@ -152,9 +152,9 @@
 // proof: archive::books_concurrent::no_push_is_lost_beside_runs_and_restores, archive::policies::no_revision_is_lost_beside_runs_and_restores, faults::table::every_operation_with_a_fault_and_a_drop
 //! - Of the documents that [`keep_newest_by`](ArchiveBuilder::keep_newest_by) concerns, none moves before an older one of its value.
 // proof: archive::revisions::an_interrupted_run_leaves_no_gap, archive::revisions::writers_beside_runs_leave_no_gap, archive::revisions::a_revision_that_cannot_move_ends_the_run
-//! - A document that another client writes all the time does not stop a run, nor does one that the archive refuses. A run spends
-//!   the time of the retry policy once on documents that others write.
-// proof: archive::concurrent::a_document_that_others_hold_does_not_stop_a_run, archive::concurrent::documents_that_others_hold_for_a_while_are_archived, archive::concurrent::a_run_spends_the_time_of_the_policy_once, archive::run::a_document_that_the_archive_refuses_does_not_stop_a_run
+//! - A document that another client writes all the time does not stop a run, nor does one that the archive refuses. All others
+//!   move, however short the retry policy is. At its end, a run spends the time of the policy once on documents that others write.
+// proof: archive::concurrent::a_document_that_others_hold_does_not_stop_a_run, archive::concurrent::documents_that_others_hold_hold_up_no_other_one, archive::concurrent::documents_that_others_hold_for_a_while_are_archived, archive::concurrent::a_run_spends_the_time_of_the_policy_once, archive::run::a_document_that_the_archive_refuses_does_not_stop_a_run
 //! - From the first page of [`find`](Archive::find) to the last, a document that does not change is on one page, whatever moves between
 //!   two pages.
 // proof: archive::pages::each_document_is_on_one_page_beside_runs_and_restores
@@ -195,6 +195,11 @@
 //! | [`Trash::restore`] | 4 | 1 |
 //! | [`Trash::list`] | 1 | those of a page |
 //! | [`Trash::empty_before`] | 3, and 1 for each chunk of 1000 | those that are old enough |
+//!
+//! A repository that has not called `ensure_indexes` checks the indexes once, at the first [`find`](Archive::find),
+//! [`due`](Archive::due), [`Trash::list`] or [`Trash::restore`], with one more round trip for each collection with indexes. An
+//! index of a planned name with only some of the documents would hide the others.
+// proof: archive::calls::an_index_with_some_of_the_documents_is_refused, archive::trash::an_index_with_some_of_the_entries_is_refused
 //!
 //! With [related](#related-documents) documents, each chunk takes one round trip more for each of their collections, and three more if it has
 //! some.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mongo_patterns_core::age::{self, AgeLimit};
-use mongo_patterns_core::index::{Ensure, Managed, PlannedIndex};
+use mongo_patterns_core::index::{Checks, Ensure, Managed, PlannedIndex};
 use mongo_patterns_core::lanes::Lanes;
 use mongo_patterns_core::stored::decode;
 use mongo_patterns_core::{FieldName, Repository, Result, RetryPolicy, Validator};
@@ -37,6 +37,7 @@ pub(crate) struct Shared {
     pub(crate) max_time: Option<Duration>,
     /// Those of the restores of one document.
     pub(crate) lanes: Lanes,
+    pub(crate) checks: Checks,
 }
 
 impl Shared {
@@ -79,6 +80,11 @@ impl Shared {
         }
     }
 
+    /// Checks the indexes, once. One of a planned name with another definition would hide documents from a read that names it.
+    pub(crate) async fn check_indexes(&self) -> Result<()> {
+        self.checks.indexes(|| self.ensure()).await
+    }
+
     /// Returns what checks the collections, creates the indexes, stores the entry, and shards the collections.
     pub(crate) fn ensure(&self) -> Ensure<'_> {
         let (related, age) = (&self.related, self.age_field());
@@ -99,7 +105,9 @@ impl Shared {
         collections.extend(related.managed_related(true));
         collections.push(related.managed(&self.current, of_current));
         collections.extend(related.managed_related(false));
-        Ensure::new(self.operation("ensure_indexes"), None, settings, collections).fields(vec![("age", age)])
+        Ensure::new(self.operation("ensure_indexes"), None, settings, collections)
+            .fields(vec![("age", age)])
+            .remembered_in(self.checks.indexes_exist())
     }
 }
 

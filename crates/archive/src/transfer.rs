@@ -16,10 +16,9 @@
 //!
 //! ## Why are documents that others write tried again at the end?
 //!
-//! The transaction of a client that was killed has them for up to 90 seconds. All attempts of a run together have the time of the
-//! retry policy, so neither many of them nor one that is written all the time delays it for longer.
-
-use std::time::Instant;
+//! The transaction of a client that was killed has them for up to 90 seconds. All further attempts of a run together have the time
+//! of the retry policy, so one that is written all the time delays it for no longer. This time begins at the end: if the halves
+//! before took of it, it would be over before all others of a chunk have moved.
 
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::document_id::{by_id, by_ids};
@@ -83,10 +82,11 @@ impl Transfer<'_> {
     pub(crate) async fn move_chunk(self, ids: &[Bson], left: &mut Left, conn: &mut Conn<'_>) -> Result<Moved> {
         let (mut moved, mut slices) = (Moved::default(), vec![ids]);
         while let Some(slice) = slices.pop() {
-            let began = Instant::now();
+            // A part has one attempt: what others write is tried again at the end.
+            let most = if slice.len() == ids.len() { ATTEMPTS } else { 1 };
             let done = match conn.is_plan() {
                 true => self.plan(slice, conn).await,
-                false => self.move_all(slice, conn).await,
+                false => self.move_all(slice, most, conn).await,
             };
             let error = match done {
                 Ok(done) => {
@@ -96,7 +96,7 @@ impl Transfer<'_> {
                 Err(error) => error,
             };
             let may_halve = match error.kind() {
-                ErrorKind::Contention => left.busy.spend_since(began),
+                ErrorKind::Contention => left.busy.may_halve(),
                 ErrorKind::TooLarge => true,
                 // The target refuses it. With the newest, others would move before it.
                 ErrorKind::AlreadyExists | ErrorKind::DuplicateKey | ErrorKind::ValidationFailed => {
@@ -139,19 +139,19 @@ impl Transfer<'_> {
     }
 
     /// Moves documents together, or none of them. Expects that the target has none of them, which is nearly always so.
-    async fn move_all(self, ids: &[Bson], conn: &mut Conn<'_>) -> Result<Moved> {
+    async fn move_all(self, ids: &[Bson], most: u32, conn: &mut Conn<'_>) -> Result<Moved> {
         let in_order = self.newest.is_some() && !self.replaces;
-        match self.retry(ids, false, conn).await {
-            Err(error) if may_be_in_target(&error) && !in_order => self.retry(ids, true, conn).await,
+        match self.retry(ids, most, false, conn).await {
+            Err(error) if may_be_in_target(&error) && !in_order => self.retry(ids, most, true, conn).await,
             moved => moved,
         }
     }
 
-    async fn retry(self, ids: &[Bson], reads_target: bool, conn: &mut Conn<'_>) -> Result<Moved> {
+    async fn retry(self, ids: &[Bson], most: u32, reads_target: bool, conn: &mut Conn<'_>) -> Result<Moved> {
         // A document that must move before others has the time of the policy.
         let most = match self.newest.is_some() && ids.len() == 1 {
             true => self.retry.max_attempts,
-            false => self.retry.max_attempts.min(ATTEMPTS),
+            false => self.retry.max_attempts.min(most),
         };
         let hurried = self.retry.with_max_attempts(most);
         match self.in_transaction(&hurried, ids, reads_target, conn).await {

@@ -5,7 +5,7 @@ use std::time::Duration;
 #[allow(unused_imports)] // the documentation links to it
 use mongo_patterns_core::ErrorKind;
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::index::{Ensure, Managed, PlannedIndex};
+use mongo_patterns_core::index::{Checks, Ensure, Managed, PlannedIndex};
 use mongo_patterns_core::lanes::Lanes;
 use mongo_patterns_core::settings::configuration;
 use mongo_patterns_core::{DocumentId, Repository, Result, RetryPolicy, Validator, age, document_id};
@@ -38,12 +38,18 @@ pub(crate) struct Shared {
     /// The bound of the time of each command of a read.
     pub(crate) max_time: Option<Duration>,
     pub(crate) lanes: Lanes,
+    pub(crate) checks: Checks,
 }
 
 impl Shared {
     /// Begins a write of a document, in its lane.
     pub(crate) async fn enter<'s>(&self, session: Option<&'s mut ClientSession>, id: &DocumentId) -> Result<Conn<'s>> {
         Conn::enter(session, &self.lanes, &document_id::canonical(id.value())).await
+    }
+
+    /// Checks the indexes, once. One of a planned name with another definition would hide entries from a read that names it.
+    pub(crate) async fn check_indexes(&self) -> Result<()> {
+        self.checks.indexes(|| self.ensure()).await
     }
 
     /// Returns what checks the collections, creates the indexes, stores the entry of the catalog, and shards the collections.
@@ -68,6 +74,7 @@ impl Shared {
             ],
         )
         .fields(vec![("trash_collection", ID)])
+        .remembered_in(self.checks.indexes_exist())
     }
 }
 
@@ -141,6 +148,7 @@ impl<D> TrashBuilder<D> {
             expires_after: self.expires_after,
             retry: self.retry,
             max_time: self.max_time,
+            checks: Checks::default(),
         }))
     }
 }

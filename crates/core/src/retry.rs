@@ -116,6 +116,11 @@ impl Attempts {
         })
     }
 
+    /// Returns whether the time of the policy is over.
+    fn is_over(&self) -> bool {
+        self.started.elapsed() >= self.policy.max_elapsed
+    }
+
     /// Waits before the next attempt. Returns `false` at once when the policy allows none.
     pub fn wait(&mut self) -> BoxFuture<'_, bool> {
         Box::pin(async move {

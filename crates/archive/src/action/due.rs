@@ -1,5 +1,5 @@
 #[allow(unused_imports)] // the documentation links to them
-use mongo_patterns_core::ErrorKind::IndexMissing;
+use mongo_patterns_core::ErrorKind::{IndexMismatch, IndexMissing};
 use mongo_patterns_core::action::Read;
 use mongo_patterns_core::migration::number;
 use mongodb::bson::Document;
@@ -23,17 +23,18 @@ impl<D> Archive<D> {
     /// ```
     ///
     /// # Cost
-    /// One round trip. The server reads the keys of the old documents in the index, and these documents only if some are to
-    /// [keep](crate::ArchiveBuilder::keep), or the [newest](crate::ArchiveBuilder::keep_newest_by) of each value stay.
+    /// One round trip, and the [check of the indexes](crate#cost) once. The server reads the keys of the old documents in the
+    /// index, and these documents only if some are to [keep](crate::ArchiveBuilder::keep), or the [newest](crate::ArchiveBuilder::keep_newest_by) of each value stay.
     ///
     /// # Cancel safety
     /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// [`IndexMissing`], and those of the driver.
+    /// [`IndexMissing`], [`IndexMismatch`], and those of the driver.
     pub fn due(&self) -> Read<'_, Due> {
         let shared = self.shared();
         Read::new(shared.operation("due"), async move |mut conn| {
+            shared.check_indexes().await?;
             let (index, newest_by) = (shared.index_name(), shared.newest_by.as_ref());
             let stages = query::due(&shared.limit, newest_by);
             let options = AggregateOptions::builder()

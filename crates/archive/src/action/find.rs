@@ -1,9 +1,9 @@
 use std::marker::PhantomData;
 
 #[allow(unused_imports)] // the documentation links to them
-use mongo_patterns_core::ErrorKind::{Decode, IndexMissing, InvalidArgument};
+use mongo_patterns_core::ErrorKind::{Decode, IndexMismatch, IndexMissing, InvalidArgument};
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::pages::{DatePage, DatedDocument, cut};
+use mongo_patterns_core::pages::{DatePage, DatedDocument, check_limit, cut};
 use mongo_patterns_core::{Result, order};
 use mongodb::bson::Document;
 use serde::de::DeserializeOwned;
@@ -42,14 +42,14 @@ impl<D> Archive<D> {
     /// them can be missed. In a snapshot session they see one.
     ///
     /// # Cost
-    /// Two round trips, one to each collection. Each examines the documents of one page, and those that do not match the filter between
-    /// them, by the index on the age.
+    /// Two round trips, one to each collection, and the [check of the indexes](crate#cost) once. Each examines the documents of
+    /// one page, and those that do not match the filter between them, by the index on the age.
     ///
     /// # Cancel safety
     /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// [`InvalidArgument`] for a limit of 0, [`IndexMissing`], [`Decode`], and those of the driver.
+    /// [`InvalidArgument`] for a limit of 0, [`IndexMissing`], [`IndexMismatch`], [`Decode`], and those of the driver.
     pub fn find(&self, filter: Document) -> Find<'_, D> {
         Find {
             shared: self.shared(),
@@ -96,6 +96,8 @@ struct Row {
 
 impl<D: DeserializeOwned> Find<'_, D> {
     async fn execute(mut self) -> Result<FoundPage<D>> {
+        check_limit(self.limit)?;
+        self.shared.check_indexes().await?;
         let mut conn = Conn::to_read(self.session.take(), self.max_time).await?;
         let mut rows = self.rows(false, &mut conn).await?;
         rows.extend(self.rows(true, &mut conn).await?);

@@ -9,7 +9,6 @@ use crate::conn::Conn;
 #[allow(unused_imports)] // the documentation links to it
 use crate::error::ErrorKind;
 use crate::error::Result;
-use crate::limit::check_limit;
 use crate::migration::and;
 use crate::value::stored::id_of;
 
@@ -40,18 +39,17 @@ pub struct DatedDocument {
 crate::redacted_debug!(DatedDocument);
 
 impl DatePage<'_> {
-    /// Reads the documents that match a filter, and one more if there is one.
+    /// Reads the documents that match a filter, and one more if there is one. The limit is not 0, and the caller has checked
+    /// the index: one with only some of the documents would hide the others.
     ///
     /// # Errors
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument) for a limit of 0, [`IndexMissing`](ErrorKind::IndexMissing), and those of
-    /// the driver.
+    /// [`IndexMissing`](ErrorKind::IndexMissing), and those of the driver.
     pub async fn read(
         &self,
         from: &Collection<RawDocumentBuf>,
         filter: Document,
         conn: &mut Conn<'_>,
     ) -> Result<Vec<DatedDocument>> {
-        check_limit(self.limit)?;
         let direction = if self.newest_first { -1 } else { 1 };
         let order = Order::new(&Document::new(), &doc! { self.date: direction, "_id": direction })?;
         let position = self.after.map(|(date, id)| [Bson::DateTime(date), id.clone()]);

@@ -1,18 +1,15 @@
 //! The documents that others write while a call moves many.
 
-use std::time::{Duration, Instant};
-
 use futures::future::BoxFuture;
 use mongodb::bson::Bson;
 
 use super::{Attempts, RetryPolicy};
 
-/// The documents that a call puts aside because others write them, and the time that it spends on them: once that of the
-/// policy, however many they are.
+/// The documents that a call puts aside because others write them. It tries them again at its end, and has once the time of the
+/// policy for that, however many they are. What came before does not take of this time.
 #[derive(Debug)]
 pub struct PutAside {
     ids: Vec<Bson>,
-    left: Duration,
     retry: RetryPolicy,
     attempts: Option<Attempts>,
 }
@@ -22,16 +19,15 @@ impl PutAside {
     pub fn new(retry: &RetryPolicy) -> Self {
         Self {
             ids: Vec::new(),
-            left: retry.max_elapsed,
             retry: *retry,
             attempts: None,
         }
     }
 
-    /// Takes the time since an attempt began that was refused. Returns whether there is more.
-    pub fn spend_since(&mut self, began: Instant) -> bool {
-        self.left = self.left.saturating_sub(began.elapsed());
-        !self.left.is_zero()
+    /// Returns whether documents that were refused together are to be tried in halves: always before the end of the call, so that
+    /// each of them is tried alone once, and then while there is time.
+    pub fn may_halve(&self) -> bool {
+        self.attempts.as_ref().is_none_or(|attempts| !attempts.is_over())
     }
 
     /// Puts documents aside.
@@ -42,9 +38,8 @@ impl PutAside {
     /// Returns the documents to try again, after a backoff. `None` if there are none, or if the time is over.
     pub fn again(&mut self) -> BoxFuture<'_, Option<Vec<Bson>>> {
         Box::pin(async move {
-            let start = || self.retry.with_max_elapsed(self.left).start();
-            let attempts = self.attempts.get_or_insert_with(start);
-            let tries = !self.ids.is_empty() && !self.left.is_zero() && attempts.wait().await;
+            let attempts = self.attempts.get_or_insert_with(|| self.retry.start());
+            let tries = !self.ids.is_empty() && attempts.wait().await;
             tries.then(|| std::mem::take(&mut self.ids))
         })
     }
@@ -57,20 +52,22 @@ impl PutAside {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[tokio::test]
-    async fn the_time_of_the_policy_is_spent_once() {
-        let retry = RetryPolicy::default().with_max_elapsed(Duration::from_secs(60));
+    async fn the_time_of_the_policy_begins_at_the_end() {
+        let retry = RetryPolicy::default().with_max_elapsed(Duration::from_millis(20));
         let mut aside = PutAside::new(&retry);
-        assert_eq!(aside.again().await, None);
+        tokio::time::sleep(2 * retry.max_elapsed).await;
+        assert!(aside.may_halve());
         aside.add(&[1.into(), 2.into()]);
         assert_eq!(aside.again().await, Some(vec![1.into(), 2.into()]));
         assert_eq!(aside.count(), 0);
+        tokio::time::sleep(2 * retry.max_elapsed).await;
+        assert!(!aside.may_halve());
         aside.add(&[2.into()]);
-        let began = Instant::now() - Duration::from_secs(40);
-        assert!(aside.spend_since(began));
-        assert!(!aside.spend_since(began));
         assert_eq!(aside.again().await, None);
         assert_eq!(aside.count(), 1);
     }

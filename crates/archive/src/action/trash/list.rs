@@ -1,9 +1,9 @@
 use std::marker::PhantomData;
 
 #[allow(unused_imports)] // the documentation links to them
-use mongo_patterns_core::ErrorKind::{Corrupt, Decode, IndexMissing, InvalidArgument};
+use mongo_patterns_core::ErrorKind::{Corrupt, Decode, IndexMismatch, IndexMissing, InvalidArgument};
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::pages::{DatePage, cut};
+use mongo_patterns_core::pages::{DatePage, check_limit, cut};
 use mongo_patterns_core::stored::decode;
 use mongo_patterns_core::{Error, Result};
 use mongodb::bson::Document;
@@ -35,14 +35,14 @@ impl<D> Trash<D> {
     /// ```
     ///
     /// # Cost
-    /// One round trip. The server examines the entries of one page.
+    /// One round trip, and the [check of the indexes](crate#cost) once. The server examines the entries of one page.
     ///
     /// # Cancel safety
     /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// [`InvalidArgument`] for a limit of 0, [`IndexMissing`], [`Decode`], [`Corrupt`] for an entry without a document, and those
-    /// of the driver.
+    /// [`InvalidArgument`] for a limit of 0, [`IndexMissing`], [`IndexMismatch`], [`Decode`], [`Corrupt`] for an entry without
+    /// a document, and those of the driver.
     pub fn list(&self) -> List<'_, D> {
         List {
             shared: self.shared(),
@@ -76,6 +76,8 @@ mongo_patterns_core::action! {
 
 impl<D: DeserializeOwned> List<'_, D> {
     async fn execute(self) -> Result<TrashPage<D>> {
+        check_limit(self.limit)?;
+        self.shared.check_indexes().await?;
         let trash = &self.shared.trash;
         let page = DatePage {
             date: entry::DELETED_AT,

@@ -1,7 +1,7 @@
 #[allow(unused_imports)] // the documentation links to them
 use mongo_patterns_core::ErrorKind::{
-    AlreadyExists, Contention, Corrupt, DuplicateKey, IndexMissing, InvalidArgument, NotFound, Unsupported,
-    ValidationFailed,
+    AlreadyExists, Contention, Corrupt, DuplicateKey, IndexMismatch, IndexMissing, InvalidArgument, NotFound,
+    Unsupported, ValidationFailed,
 };
 use mongo_patterns_core::action::Write;
 use mongo_patterns_core::conn::Conn;
@@ -34,7 +34,7 @@ impl<D> Trash<D> {
     /// changed. The newest one is that with the latest time, by the clocks of the clients that deleted them.
     ///
     /// # Cost
-    /// Four round trips, in a transaction. The server examines one entry.
+    /// Four round trips, in a transaction, and the [check of the indexes](crate#cost) once. The server examines one entry.
     ///
     /// # Cancel safety
     /// The document is restored or not. Retry it. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
@@ -44,11 +44,12 @@ impl<D> Trash<D> {
     /// With nothing changed: [`NotFound`] when neither the trash nor the collection has the document, [`AlreadyExists`] when
     /// both have one, [`DuplicateKey`] by a unique index of the collection, whose value another document has by now,
     /// [`ValidationFailed`] by its validator, [`Corrupt`] for an entry without a document, [`InvalidArgument`] for an id of an
-    /// invalid type, [`IndexMissing`], [`Unsupported`] on a standalone, and [`Contention`].
+    /// invalid type, [`IndexMissing`], [`IndexMismatch`], [`Unsupported`] on a standalone, and [`Contention`].
     pub fn restore(&self, id: impl IntoId) -> Write<'_, Restored> {
         let (shared, id) = (self.shared(), DocumentId::new(id));
         Write::new(shared.operation("restore"), async move |session| {
             let id = id?;
+            shared.check_indexes().await?;
             let mut conn = shared.enter(session, &id).await?;
             transaction::run(
                 &shared.trash,
