@@ -22,7 +22,7 @@ mod documents;
 use std::collections::HashSet;
 
 use libfuzzer_sys::fuzz_target;
-use mongo_patterns_core::document_id::text;
+use mongo_patterns_core::document_id::canonical;
 use mongo_patterns_core::{EncodeKey, EncodedKey, ErrorKind, FieldName, Key};
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, Uuid};
@@ -207,15 +207,15 @@ fn is_valid(document: &RawDocumentBuf) -> bool {
 fn is_repaired<K: Key>(settings: &Settings, key: &EncodedKey, mut documents: Vec<RawDocumentBuf>) {
     // On a server, no two documents have the same `_id`.
     let mut ids = HashSet::new();
-    documents.retain(|document| has_id(document) && ids.insert(text(&id_of(document))));
+    documents.retain(|document| has_id(document) && ids.insert(canonical(&id_of(document))));
     let Ok(fix) = fix::<K>(settings, key, documents.clone()) else {
         return;
     };
     if fix.unrepaired.is_some() || fix.changes.is_empty() {
         return;
     }
-    let removed: HashSet<String> = fix.changes.removed.iter().map(text).collect();
-    documents.retain(|document| !removed.contains(&text(&id_of(document))));
+    let removed: HashSet<String> = fix.changes.removed.iter().map(canonical).collect();
+    documents.retain(|document| !removed.contains(&canonical(&id_of(document))));
     documents.extend(fix.changes.written);
     let mut summaries: Vec<Summary> = documents
         .iter()

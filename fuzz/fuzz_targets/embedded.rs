@@ -71,9 +71,9 @@ fn stored(input: &[u8]) {
             assert!(children.len() <= settings.max_children as usize);
             let ids = children.iter().map(|child| {
                 let child = child.as_document().expect("a document");
-                ChildId::of_child(&settings, child).expect("an id").form().to_vec()
+                ChildId::of_child(&settings, child).expect("an id").form().to_owned()
             });
-            let mut ids: Vec<Vec<u8>> = ids.collect();
+            let mut ids: Vec<String> = ids.collect();
             ids.sort_unstable();
             assert!(ids.is_sorted_by(|a, b| a < b), "no two children have the same id");
         }
