@@ -12,7 +12,7 @@ use mongodb::{ClientSession, IndexModel};
 
 use super::sales::*;
 use support::archive::sales::*;
-use support::common::all;
+use support::common::{all, until};
 
 /// Another client writes a document after the chunk has read it: its update is in the archived document. A change of type alone
 /// counts too.
@@ -147,9 +147,10 @@ async fn documents_that_others_hold_for_a_while_are_archived() {
         plant(db, (0..16).map(|id| sale(id, old(0)))).await;
         let mut session = held(db, doc! { "_id": { "$mod": [3, 0] } }).await;
         let ends = async {
-            while archived(db).count_documents(doc! {}).await.unwrap() < 10 {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
+            until("the others are archived", async || {
+                archived(db).count_documents(doc! {}).await.unwrap() == 10
+            })
+            .await;
             session.abort_transaction().await.unwrap();
         };
         let (moved, ()) = tokio::join!(archive.run().into_future(), ends);

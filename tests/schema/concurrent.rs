@@ -8,7 +8,7 @@ use futures::future::join_all;
 use mongo_patterns::lease::Lease;
 use mongo_patterns::schema::Migrations;
 use mongo_patterns::{Error, ErrorKind, RetryPolicy};
-use mongo_patterns_testkit::{self as testkit, FailPoint, RecordedCommand};
+use mongo_patterns_testkit::{self as testkit, FailPoint, RecordedCommand, TestDatabase};
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{DateTime, Document, doc};
 use mongodb::{Client, Collection};
@@ -76,18 +76,21 @@ async fn instances_of_two_releases() {
     .await;
 }
 
+/// A step that says when it begins, and waits until it may write.
+fn blocked_step(db: &TestDatabase, begun: &Arc<Semaphore>, open: &Arc<Semaphore>) -> Migrations {
+    let (begun, open) = (Arc::clone(begun), Arc::clone(open));
+    Migrations::new(db.database()).step("a", async move |database| {
+        begun.add_permits(1);
+        let _permit = open.acquire().await;
+        trace(&database, "a").await
+    })
+}
+
 #[tokio::test]
 async fn a_bounded_wait_ends_with_an_error() {
     testkit::run(async |db| {
         let (begun, open) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
-        let of = || {
-            let (begun, open) = (begun.clone(), open.clone());
-            Migrations::new(db.database()).step("a", async move |database| {
-                begun.add_permits(1);
-                let _permit = open.acquire().await;
-                trace(&database, "a").await
-            })
-        };
+        let of = || blocked_step(db, &begun, &open);
         let others = async {
             let _begun = begun.acquire().await;
             for wait in [Duration::ZERO, Duration::from_millis(50)] {
@@ -263,14 +266,7 @@ async fn the_lease_stays_after_an_error_with_unknown_outcome_alone() {
 async fn those_that_wait_see_a_failure_of_unknown_outcome_at_once() {
     testkit::run(async |db| {
         let (begun, open) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
-        let of = || {
-            let (begun, open) = (begun.clone(), open.clone());
-            Migrations::new(db.database()).step("a", async move |database| {
-                begun.add_permits(1);
-                let _permit = open.acquire().await;
-                trace(&database, "a").await
-            })
-        };
+        let of = || blocked_step(db, &begun, &open);
         let fault = FailPoint::on(&["insert"]).times(2).close_connection().enable(db).await;
         let wait = async || {
             drop(begun.acquire().await);
