@@ -10,6 +10,7 @@
 //! | [`index`] | index plans, which are created and never dropped |
 //! | [`key`] | keys as prefixes of `_id`, none of which is the prefix of another |
 //! | [`lease`] | leases: work that one process at a time does |
+//! | [`list`] | lists, page by page with tokens, or as streams |
 //! | `metrics` | the metrics of the calls, with the feature `metrics` |
 //! | [`pages`] | the pages of any query, each document once |
 //! | [`retry`] | retries bounded by count and by time, with jitter |
@@ -43,8 +44,9 @@ pub mod key;
 #[doc(hidden)] // a queue for each document, with one write in flight
 pub mod lanes;
 pub mod lease;
-#[doc(hidden)] // what the calls count and measure
 mod limit;
+pub mod list;
+#[doc(hidden)] // what the calls count and measure
 pub mod measure;
 #[cfg(feature = "metrics")]
 pub mod metrics;
@@ -96,7 +98,7 @@ pub use migration::{FoundInvalid, InvalidDocuments};
 pub use plan::{PlanWarning, Planned, PlannedCommand};
 pub use progress::Progress;
 pub use repository::{Repository, Validator};
-pub use results::{Removed, Updated};
+pub use results::{Deleted, Inserted, Moved, Removed, Updated};
 pub use retry::RetryPolicy;
 pub use tasks::drain;
 

@@ -19,9 +19,9 @@
 //!     .build()?;
 //! orders.ensure_index().await?; // { tenant: 1, rank: -1, total: 1, _id: 1 }
 //!
-//! let first = orders.page().limit(20).await?; // documents, and a token for the next page
+//! let first = orders.list().limit(20).page().await?; // documents, and a token for the next page
 //! let after: DocumentToken = link.parse()?;
-//! let page = orders.page().limit(20).after(after).await?; // 1 round trip, 21 keys of the index
+//! let page = orders.list().limit(20).after(after).page().await?; // 1 round trip, 21 keys of the index
 //! # Ok(())
 //! # }
 //! ```
@@ -84,19 +84,15 @@ mod of_id;
 mod order;
 mod query;
 mod range;
-mod results;
-mod start;
 mod token;
 
 #[doc(hidden)]
 pub use crate::limit::{check_limit, cut};
-pub use action::ReadPage;
 #[doc(hidden)]
 pub use by_date::{DatePage, DatedDocument};
-pub use handle::{Pages, PagesBuilder};
-#[doc(hidden)]
+#[doc(hidden)] // replaced by `list`
 pub use of_id::{IdPage, in_pages};
-pub use results::DocumentPage;
-#[doc(hidden)]
-pub use start::{PageStart, Tokens};
+#[doc(hidden)] // replaced by `list`
+pub use crate::list::{PageStart, Tokens};
+pub use handle::{Pages, PagesBuilder};
 pub use token::DocumentToken;

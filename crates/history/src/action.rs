@@ -26,7 +26,6 @@ pub use mongo_patterns_core::verify::{Repair, Verify};
 pub use prune::Prune;
 pub use replace::Replace;
 pub use restore::Restore;
-pub use revisions::{RevisionStream, Revisions};
 pub use update::Update;
 pub use update_many::UpdateMany;
 pub use upsert::Upsert;

@@ -239,6 +239,6 @@ pub use mongo_patterns_core::{Progress, Repository};
 pub use repair::finding::{Finding, Problem, Repaired, Unrepaired};
 pub use repository::HistoryRepository;
 pub use results::{
-    Current, Deleted, Diff, FieldChange, Migrated, Pruned, Recorded, Revision, RevisionPage, UpdatedMany,
+    Current, Deleted, Diff, FieldChange, Migrated, Pruned, Recorded, Revision, UpdatedMany,
 };
 pub use token::RevisionToken;

@@ -3,10 +3,13 @@
 //! The transaction of a write stores the current document together with its copy, so reads of the history read only the
 //! copies.
 
-use mongo_patterns_core::Result;
+use std::marker::PhantomData;
+
+use futures::future::BoxFuture;
 use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::list::{Asked, Page, PageSource};
 use mongo_patterns_core::migration::and;
-use mongo_patterns_core::pages::IdPage;
+use mongo_patterns_core::{DocumentId, Result};
 use mongodb::bson::{Bson, DateTime, Document, RawDocument, RawDocumentBuf};
 use serde::de::DeserializeOwned;
 
@@ -14,7 +17,7 @@ use crate::form::document::{Head, decode, decode_revision};
 use crate::query;
 use crate::query::options;
 use crate::repository::Shared;
-use crate::results::{Current, Revision, RevisionPage};
+use crate::results::{Current, Revision};
 use crate::token::RevisionToken;
 
 /// Decodes a document of the collection of the revisions.
@@ -87,22 +90,29 @@ pub(crate) async fn find_as_of(
         .await?)
 }
 
-/// Reads a page of the history of a document.
-pub(crate) async fn page<D: DeserializeOwned>(
-    shared: &Shared,
-    id: &Bson,
-    page: IdPage<RevisionToken>,
-    conn: &mut Conn<'_>,
-) -> Result<RevisionPage<D>> {
-    let settings = &shared.settings;
-    let after = page.after.map(RevisionToken::position);
-    let filter = query::beyond(settings, id, after, page.newest_first);
-    let index = (
-        settings.revision_index.as_str(),
-        [&settings.document_id, &settings.revision],
-    );
-    let decode = |row: &RawDocument| revision_of(shared, row);
-    let token = |last: &Revision<D>| RevisionToken::after(last.revision);
-    let (revisions, next) = page.read(&shared.revisions, filter, index, decode, token, conn).await?;
-    Ok(RevisionPage { revisions, next })
+/// The revisions of a document.
+pub(crate) struct Revisions<'a, D> {
+    pub(crate) shared: &'a Shared,
+    pub(crate) id: DocumentId,
+    pub(crate) types: PhantomData<fn() -> D>,
+}
+
+impl<D: DeserializeOwned> PageSource<Revision<D>, RevisionToken> for Revisions<'_, D> {
+    fn read<'c>(
+        &'c self,
+        page: Asked<RevisionToken>,
+        conn: &'c mut Conn<'_>,
+    ) -> BoxFuture<'c, Result<Page<Revision<D>, RevisionToken>>> {
+        let (shared, settings) = (self.shared, &self.shared.settings);
+        let position = page.start.position().map(|token| token.position());
+        let filter = query::beyond(settings, self.id.value(), position, page.descends());
+        let index = (
+            settings.revision_index.as_str(),
+            [&settings.document_id, &settings.revision],
+        );
+        let decode = |row: &RawDocument| revision_of(shared, row);
+        let token = |of: &Revision<D>| RevisionToken::after(of.revision);
+        let revisions = &shared.revisions;
+        Box::pin(page.by_number(revisions, filter, index, decode, token, RevisionToken::EDGES, conn))
+    }
 }

@@ -4,8 +4,6 @@ use mongo_patterns_core::{Error, ErrorKind};
 use mongodb::bson::{Bson, DateTime, Document};
 use serde::Serialize;
 
-use crate::token::RevisionToken;
-
 /// A revision of a document that a write has stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -61,16 +59,6 @@ pub struct Revision<D> {
     pub document: Option<D>,
     /// The values of the [fields that describe the change](crate::HistoryRepositoryBuilder::change_fields).
     pub change: Document,
-}
-
-/// A page of the history of a document.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct RevisionPage<D> {
-    /// The revisions, in the order of the call.
-    pub revisions: Vec<Revision<D>>,
-    /// The position after the last of them. `None` if there are no more.
-    pub next: Option<RevisionToken>,
 }
 
 /// The differences between two revisions of a document.

@@ -1,9 +1,9 @@
 //! Positions in the history of a document.
 
 mongo_patterns_core::number_token! {
-    /// A position in the history of a document, from a [`RevisionPage`](crate::RevisionPage). It stays valid when its revision
+    /// A position in the history of a document, from a page of [`revisions`](crate::HistoryRepository::revisions). It stays valid when its revision
     /// is pruned.
-    RevisionToken(u64)
+    RevisionToken(u64), 0, i64::MAX.cast_unsigned()
 }
 
 #[cfg(test)]

@@ -9,5 +9,4 @@ mod write;
 pub use maintain::MigrateExisting;
 pub use mongo_patterns_core::action::Read;
 pub use mongo_patterns_core::verify::{Repair, Verify};
-pub use read::{IntervalStream, Intervals};
 pub use write::{End, Insert, Replace, Update};

@@ -126,5 +126,5 @@ pub use builder::IntervalRepositoryBuilder;
 pub use mongo_patterns_core::{Progress, Repository};
 pub use repair::finding::{Finding, Problem, Repaired, Unrepaired};
 pub use repository::IntervalRepository;
-pub use results::{Begun, Corrections, Ended, Interval, IntervalPage, Migrated};
+pub use results::{Begun, Corrections, Ended, Interval, Migrated};
 pub use token::IntervalToken;

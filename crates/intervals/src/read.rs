@@ -1,16 +1,19 @@
 //! Reads of intervals.
 
+use std::marker::PhantomData;
+
+use futures::future::BoxFuture;
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::pages::IdPage;
+use mongo_patterns_core::list::{Asked, Page, PageSource};
 use mongo_patterns_core::stored::{id_of, value};
-use mongo_patterns_core::{Error, ErrorKind, Result};
+use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result};
 use mongodb::bson::{Bson, DateTime, Document, RawDocument, RawDocumentBuf};
 use serde::de::DeserializeOwned;
 
 use crate::form::{Times, interval};
 use crate::query::{self, NOW};
 use crate::repository::Shared;
-use crate::results::{Interval, IntervalPage};
+use crate::results::Interval;
 use crate::token::IntervalToken;
 
 /// Reads the current document.
@@ -138,21 +141,26 @@ pub(crate) async fn find_as_of(
     Ok(Times::stored_in(settings, &newest)?.contains(time).then_some(newest))
 }
 
-/// Reads a page of the intervals of an id.
-pub(crate) async fn page<D: DeserializeOwned>(
-    shared: &Shared,
-    id: &Bson,
-    page: IdPage<IntervalToken>,
-    conn: &mut Conn<'_>,
-) -> Result<IntervalPage<D>> {
-    let settings = &shared.settings;
-    let after = page.after.map(|token| DateTime::from_millis(token.position()));
-    let filter = query::beyond(settings, id, after, page.newest_first);
-    let index = (settings.start_index.as_str(), [&settings.id, &settings.from]);
-    let decode = |row: &RawDocument| interval(settings, row);
-    let token = |last: &Interval<D>| IntervalToken::after(last.valid_from.timestamp_millis());
-    let (intervals, next) = page
-        .read(&shared.collection, filter, index, decode, token, conn)
-        .await?;
-    Ok(IntervalPage { intervals, next })
+/// The intervals of an id.
+pub(crate) struct Intervals<'a, D> {
+    pub(crate) shared: &'a Shared,
+    pub(crate) id: DocumentId,
+    pub(crate) types: PhantomData<fn() -> D>,
+}
+
+impl<D: DeserializeOwned> PageSource<Interval<D>, IntervalToken> for Intervals<'_, D> {
+    fn read<'c>(
+        &'c self,
+        page: Asked<IntervalToken>,
+        conn: &'c mut Conn<'_>,
+    ) -> BoxFuture<'c, Result<Page<Interval<D>, IntervalToken>>> {
+        let settings = &self.shared.settings;
+        let position = page.start.position().map(|token| DateTime::from_millis(token.position()));
+        let filter = query::beyond(settings, self.id.value(), position, page.descends());
+        let index = (settings.start_index.as_str(), [&settings.id, &settings.from]);
+        let decode = |row: &RawDocument| interval(settings, row);
+        let token = |of: &Interval<D>| IntervalToken::after(of.valid_from.timestamp_millis());
+        let collection = &self.shared.collection;
+        Box::pin(page.by_number(collection, filter, index, decode, token, IntervalToken::EDGES, conn))
+    }
 }

@@ -4,8 +4,6 @@ use mongo_patterns_core::InvalidDocuments;
 use mongodb::bson::DateTime;
 use serde::Serialize;
 
-use crate::token::IntervalToken;
-
 /// A document, and the interval in which it is valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -35,16 +33,6 @@ pub struct Ended {
     pub found: bool,
     /// The time to which it was valid.
     pub valid_to: Option<DateTime>,
-}
-
-/// A page of the intervals of an id.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct IntervalPage<D> {
-    /// The intervals, in the order of the call.
-    pub intervals: Vec<Interval<D>>,
-    /// The position after the last of them. `None` if there are no more.
-    pub next: Option<IntervalToken>,
 }
 
 /// The result of a migration of existing documents.

@@ -1,8 +1,8 @@
 //! Positions among the intervals of an id.
 
 mongo_patterns_core::number_token! {
-    /// A position among the intervals of an id, from an [`IntervalPage`](crate::IntervalPage).
-    IntervalToken(i64)
+    /// A position among the intervals of an id, from a page of [`intervals`](crate::IntervalRepository::intervals).
+    IntervalToken(i64), i64::MIN, i64::MAX
 }
 
 #[cfg(test)]

@@ -302,9 +302,9 @@ pub use mongo_patterns_counters as counters;
 pub use mongo_patterns_core::action::{self};
 #[doc(inline)]
 pub use mongo_patterns_core::{
-    AsKey, Error, ErrorKind, FoundInvalid, IntoId, InvalidDocuments, Key, MigrationRecord, PlanWarning, Planned,
-    PlannedCommand, Progress, Remedy, Removed, Repository, Result, RetryPolicy, Updated, Validator, catalog, drain,
-    forget_migration, index, key, lease, migrations, pages, sharding, verify,
+    AsKey, Deleted, Error, ErrorKind, FoundInvalid, Inserted, IntoId, InvalidDocuments, Key, MigrationRecord, Moved,
+    PlanWarning, Planned, PlannedCommand, Progress, Remedy, Removed, Repository, Result, RetryPolicy, Updated, Validator,
+    catalog, drain, forget_migration, index, key, lease, list, migrations, pages, sharding, verify,
 };
 /// Makes a newtype a key that is stored as the key in it: implements `AsKey`.
 ///

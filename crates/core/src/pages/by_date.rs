@@ -4,7 +4,7 @@ use mongodb::Collection;
 use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, Timestamp, doc};
 
 use super::order::Order;
-use super::start::PageStart;
+use crate::list::PageStart;
 use crate::conn::Conn;
 #[allow(unused_imports)] // the documentation links to it
 use crate::error::ErrorKind;

@@ -8,13 +8,15 @@ use mongodb::Collection;
 use mongodb::bson::{Document, RawDocumentBuf};
 use serde::de::DeserializeOwned;
 
-use super::action::ReadPage;
+use super::action::Documents;
 use super::query::Query;
+use super::token::DocumentToken;
 use crate::action::Write;
 use crate::conn::Conn;
 #[allow(unused_imports)] // the links of the documentation use them
 use crate::error::{ErrorKind::*, Result};
 use crate::index::{EnsuredIndexes, IndexPlan};
+use crate::list::List;
 
 /// The pages of a query: a filter and a sort. See the [module](super).
 ///
@@ -124,25 +126,25 @@ impl<D> Pages<D> {
 }
 
 impl<D: DeserializeOwned> Pages<D> {
-    /// Reads a page: the first one, or that [after](ReadPage::after) or [before](ReadPage::before) a position.
+    /// Reads the documents of the query, in its order: a [page](List::page), or all as a [stream](List::stream).
     ///
     /// ```no_run
     /// # use mongo_patterns::pages::{DocumentToken, Pages};
     /// # use mongo_patterns::mongodb::bson::Document;
     /// # async fn f(newest: Pages<Document>) -> mongo_patterns::Result<()> {
-    /// let first = newest.page().limit(20).await?;
+    /// let first = newest.list().limit(20).page().await?;
     /// if let Some(next) = first.next {
     ///     let link = format!("/orders?after={next}");
     ///     let after: DocumentToken = next.to_string().parse()?; // from the link
-    ///     let second = newest.page().limit(20).after(after).await?;
-    ///     let back = newest.page().limit(20).before(second.previous).await?;
+    ///     let second = newest.list().limit(20).after(after).page().await?;
+    ///     let back = newest.list().limit(20).before(second.previous).page().await?;
     /// }
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// # Cost
-    /// One round trip, and one for each further 16 MB. The first page takes one more, once in a process for an index and without
+    /// One round trip for a page, and one for each further 16 MB. The first page takes one more, once in a process for an index and without
     /// the session, which checks that the index has all documents, unless the process has called
     /// [`ensure_index`](Pages::ensure_index). The last page after a
     /// position takes one more if the filter compares no field for equality. The server examines one document more than the limit, at any position, and
@@ -154,12 +156,15 @@ impl<D: DeserializeOwned> Pages<D> {
     /// It changes nothing. A [transaction of the caller](crate::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// [`InvalidArgument`] for a limit of 0, and for a token that is modified or of another filter or sort, [`IndexMissing`],
+    /// [`InvalidArgument`] for a token that is modified or of another filter or sort, [`IndexMissing`],
     /// [`IndexMismatch`] for a partial or sparse index, or one with other keys or another collation,
     /// [`Decode`], [`Corrupt`] for a document with an array in a field of the index, [`Unsupported`] under the strict Stable API,
     /// and those of the driver, as for a filter that the server refuses.
-    pub fn page(&self) -> ReadPage<'_, D> {
-        ReadPage::new(&self.query)
+    pub fn list(&self) -> List<'_, D, DocumentToken> {
+        let (query, types) = (&*self.query, PhantomData);
+        let mut call = query.operation("list");
+        call.max_time = query.max_time;
+        List::new(call, Ok(Documents { query, types }))
     }
 }
 

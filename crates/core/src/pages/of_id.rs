@@ -110,39 +110,22 @@ where
     Box::pin(pages.try_flatten().map_err(move |error: Error| call.name(error)))
 }
 
-/// Defines the token of a position among what an id has: a number as text.
+/// Defines the setters of the field `tokens`: replaced by `list`.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! number_token {
-    ($(#[$attribute:meta])* $token:ident($number:ty)) => {
-        $(#[$attribute])*
-        ///
-        /// Its text is safe in a URL. A forged token can only select another position of the id that the service passes.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, ::serde::Serialize, ::serde::Deserialize)]
-        #[serde(try_from = "String", into = "String")]
-        pub struct $token($number);
-
-        impl $token {
-            pub(crate) fn after(position: $number) -> Self {
-                Self(position)
-            }
-
-            pub(crate) fn position(self) -> $number {
-                self.0
-            }
-
-            fn parse_text(text: &str) -> Option<Self> {
-                let position = text.parse().ok().filter(|position: &$number| position.to_string() == text);
-                position.map(Self)
-            }
+macro_rules! token_setters {
+    ($parts:literal of $token:ty) => {
+        #[doc = concat!("Reads the ", $parts, " after a position. `None` changes nothing, so an optional parameter of a request")]
+        /// fits. A page has one of the two positions: with both, the call returns `InvalidArgument`.
+        pub fn after(mut self, token: impl Into<Option<$token>>) -> Self {
+            self.tokens.after(token.into());
+            self
         }
 
-        impl ::std::fmt::Display for $token {
-            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
-                self.0.fmt(f)
-            }
+        #[doc = concat!("Reads the last ", $parts, " before a position, in the order of the page. `None` changes nothing.")]
+        pub fn before(mut self, token: impl Into<Option<$token>>) -> Self {
+            self.tokens.before(token.into());
+            self
         }
-
-        $crate::token_as_text!($token, "the token is not one of this call: pass it on unchanged");
     };
 }

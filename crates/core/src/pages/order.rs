@@ -15,7 +15,7 @@
 use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument};
 
 use super::range::Range;
-use super::start::PageStart;
+use crate::list::PageStart;
 use crate::error::{Error, Result};
 use crate::field::FieldName;
 use crate::settings::configuration;

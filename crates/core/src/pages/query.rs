@@ -10,14 +10,13 @@ use mongodb::{Collection, Namespace};
 
 use super::order::Order;
 use super::range::Range;
-use super::results::DocumentPage;
-use super::start::PageStart;
 use super::token::{DocumentToken, checksum, invalid};
 use crate::action::Call;
 use crate::conn::Conn;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{IndexPlan, PlannedIndex};
-use crate::limit::{check_limit, cut};
+use crate::limit::cut;
+use crate::list::{Asked, Page, PageStart};
 use crate::migration::{Step, and};
 use crate::send;
 
@@ -72,13 +71,11 @@ impl Query {
     /// Reads a page.
     pub(super) fn read<'a>(
         &'a self,
-        start: &'a PageStart<DocumentToken>,
-        limit: u32,
+        Asked { start, limit, .. }: Asked<DocumentToken>,
         conn: &'a mut Conn<'_>,
-    ) -> BoxFuture<'a, Result<DocumentPage<RawDocumentBuf>>> {
+    ) -> BoxFuture<'a, Result<Page<RawDocumentBuf, DocumentToken>>> {
         Box::pin(async move {
-            check_limit(limit)?;
-            let mut found = match self.order.range(&self.position(start)?) {
+            let mut found = match self.order.range(&self.position(&start)?) {
                 None => Vec::new(),
                 Some(range) => {
                     // A page with a token follows one that was checked.
@@ -88,13 +85,13 @@ impl Query {
                     let is_open = range.is_open();
                     let mut found = self.find(range, limit.saturating_add(1), conn).await?;
                     if is_open && found.len() <= limit as usize {
-                        found.extend(self.find_last(start, conn).await?);
+                        found.extend(self.find_last(&start, conn).await?);
                     }
                     found
                 }
             };
             let has_more = cut(&mut found, limit).is_some();
-            if matches!(start, PageStart::Before(_)) {
+            if start.is_backward() {
                 found.reverse();
             }
             let mut positions = Vec::with_capacity(found.len());
@@ -102,11 +99,10 @@ impl Query {
                 positions.push(self.order.position(document)?);
             }
             let token = |values| DocumentToken::of(self.checksum, values);
-            let last = positions.last().cloned().map(token);
-            let first = positions.into_iter().next().map(token);
+            let ends = positions.first().cloned().zip(positions.pop());
+            let ends = ends.map(|(first, last)| [token(first), token(last)]);
             let edges = self.order.edges().map(token);
-            let [previous, next] = start.around(first, last, has_more, edges);
-            Ok(DocumentPage::new(found, previous, next))
+            Ok(Page::around(found, start, ends, has_more, edges))
         })
     }
 

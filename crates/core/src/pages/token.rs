@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind, Result};
 
 const INVALID: &str = "the token is not one of these pages, nothing was read: pass it on unchanged, with the filter and the sort of its page";
 
-/// A position among the documents of a query, from a [`DocumentPage`](super::DocumentPage).
+/// A position among the documents of a query, from a page of [`Pages`](super::Pages::list).
 ///
 /// Its text is safe in a URL. It has two characters for each byte of its values: sort by short values if tokens are part of
 /// URLs.
@@ -30,9 +30,11 @@ impl DocumentToken {
     /// Creates a token of any values, for a fake of pages in tests. [`Pages`](super::Pages) refuse it.
     ///
     /// ```
-    /// use mongo_patterns::pages::{DocumentPage, DocumentToken};
+    /// use mongo_patterns::list::Page;
+    /// use mongo_patterns::pages::DocumentToken;
     ///
-    /// let page = DocumentPage::new(vec!["a", "b"], None, Some(DocumentToken::new([2.into()])));
+    /// let mut page = Page::new(vec!["a", "b"]);
+    /// page.next = Some(DocumentToken::new([2.into()]));
     /// let link = page.next.unwrap().to_string();
     /// assert!(link.parse::<DocumentToken>()? == DocumentToken::new([2.into()]));
     /// # Ok::<(), mongo_patterns::Error>(())

@@ -44,26 +44,6 @@ impl<T> Tokens<T> {
     }
 }
 
-/// Defines the setters of the field `tokens`.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! token_setters {
-    ($parts:literal of $token:ty) => {
-        #[doc = concat!("Reads the ", $parts, " after a position. `None` changes nothing, so an optional parameter of a request")]
-        /// fits. A page has one of the two positions: with both, the call returns `InvalidArgument`.
-        pub fn after(mut self, token: impl Into<Option<$token>>) -> Self {
-            self.tokens.after(token.into());
-            self
-        }
-
-        #[doc = concat!("Reads the last ", $parts, " before a position, in the order of the page. `None` changes nothing.")]
-        pub fn before(mut self, token: impl Into<Option<$token>>) -> Self {
-            self.tokens.before(token.into());
-            self
-        }
-    };
-}
-
 /// Where a page starts.
 #[derive(Clone, Debug)]
 pub enum PageStart<T> {
@@ -76,6 +56,19 @@ pub enum PageStart<T> {
 }
 
 impl<T> PageStart<T> {
+    /// Returns whether the page is read from its end.
+    pub fn is_backward(&self) -> bool {
+        matches!(self, Self::Before(_))
+    }
+
+    /// Returns the position.
+    pub fn into_position(self) -> Option<T> {
+        match self {
+            Self::First => None,
+            Self::After(position) | Self::Before(position) => Some(position),
+        }
+    }
+
     /// Returns the position.
     pub fn position(&self) -> Option<&T> {
         match self {
@@ -93,6 +86,32 @@ impl<T> PageStart<T> {
             // An empty page lies behind the document of its token, which the previous page must include.
             Self::After(_) => [first.or(Some(after_all)), last.filter(|_| has_more)],
             Self::Before(_) => [first.filter(|_| has_more), last.or(Some(before_all))],
+        }
+    }
+}
+
+/// The page that a caller asked for.
+#[derive(Clone, Debug)]
+pub struct Asked<T> {
+    /// Where it starts.
+    pub start: PageStart<T>,
+    /// The order of the list.
+    pub newest_first: bool,
+    /// The most items, at least 1.
+    pub limit: u32,
+}
+
+impl<T> Asked<T> {
+    /// Returns whether the page is read from newer items to older ones.
+    pub fn descends(&self) -> bool {
+        self.newest_first != self.start.is_backward()
+    }
+
+    /// Returns the positions before and after all items of a list, of those at the oldest and at the newest end.
+    pub fn edges(&self, oldest: T, newest: T) -> [T; 2] {
+        match self.newest_first {
+            true => [newest, oldest],
+            false => [oldest, newest],
         }
     }
 }

@@ -1,0 +1,200 @@
+//! Lists: page by page with tokens, or as a stream.
+//!
+//! A method of a repository that reads a list returns a [`List`]. [`page`](List::page) reads a page of it, with the tokens of
+//! the adjacent ones, and [`stream`](List::stream) all of it. The options are the same for all lists:
+//!
+//! ```no_run
+//! use futures::TryStreamExt;
+//! use mongo_patterns::list::{List, Page};
+//! # use mongo_patterns::history::{Revision, RevisionToken};
+//! # use mongo_patterns::mongodb::bson::Document;
+//!
+//! # async fn f(revisions: impl Fn() -> List<'static, Revision<Document>, RevisionToken>, after: Option<RevisionToken>, before: Option<RevisionToken>)
+//! # -> mongo_patterns::Result<()> {
+//! // A handler of `GET /revisions?after=..` or `?before=..`
+//! let page: Page<_, _> = revisions().newest_first().limit(20).after(after).before(before).page().await?;
+//! let link_to_older = page.next.map(|token| format!("/revisions?after={token}"));
+//! let link_to_newer = page.previous.map(|token| format!("/revisions?before={token}"));
+//!
+//! let mut all = revisions().stream();
+//! while let Some(revision) = all.try_next().await? {
+//!     println!("{}", revision.revision);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Polling
+//!
+//! A program polls for items that come later by passing the [`last_token`](Page::last_token) of each page to
+//! [`after`](List::after), or its [`first_token`](Page::first_token) to [`before`](List::before) where the newest items are first.
+//!
+//! # Tokens
+//!
+//! The text of a token is safe in a URL. A token belongs to the list and the order that it comes from. It stays valid when its item is
+//! deleted. A list without a token starts at its beginning.
+
+mod by_number;
+mod page;
+mod start;
+
+use std::time::Duration;
+
+use futures::TryStreamExt;
+use futures::future::BoxFuture;
+use futures::stream::{iter, try_unfold};
+use mongodb::ClientSession;
+
+pub use self::page::Page;
+#[doc(hidden)]
+pub use self::start::{Asked, PageStart, Tokens};
+use crate::action::{ActionFuture, ActionStream, Call, of_call, run};
+use crate::conn::Conn;
+#[allow(unused_imports)] // the links of the documentation use it
+use crate::error::ErrorKind::InvalidArgument;
+use crate::error::{Error, ErrorKind, Result};
+use crate::limit::check_limit;
+
+const DEFAULT_LIMIT: u32 = 100;
+
+/// What reads the pages of a list.
+#[doc(hidden)]
+pub trait PageSource<I, T>: Send + Sync {
+    /// Reads a page. Its limit is at least 1.
+    fn read<'c>(&'c self, page: Asked<T>, conn: &'c mut Conn<'_>) -> BoxFuture<'c, Result<Page<I, T>>>;
+}
+
+/// The token of a list in the order of a time or a number.
+#[doc(hidden)]
+pub trait OfOrdered {}
+
+crate::action! {
+    /// Reads a list of items `I` with positions `T`; returned by the methods of a repository that read lists.
+    pub struct List<'a, I, T> {
+        call: Call<'a>,
+        source: Result<Box<dyn PageSource<I, T> + 'a>>,
+        tokens: Tokens<T>,
+        newest_first: bool,
+        limit: u32,
+    }
+    with session, max_time;
+
+    /// Sets the most items of a page, at least 1; 100 by default. A stream reads pages of this size.
+    limit(items: u32) => limit = items;
+}
+
+impl<I, T> List<'_, I, T> {
+    /// Reads the items after a position, in the order of the list. `None` changes nothing, so an optional parameter of a request
+    /// fits. A page has one of the two positions: with both, the call returns [`InvalidArgument`].
+    pub fn after(mut self, token: impl Into<Option<T>>) -> Self {
+        self.tokens.after(token.into());
+        self
+    }
+
+    /// Reads the last items before a position; they are in the order of the list. `None` changes nothing. Only a
+    /// [`page`](Self::page) has it.
+    pub fn before(mut self, token: impl Into<Option<T>>) -> Self {
+        self.tokens.before(token.into());
+        self
+    }
+}
+
+impl<I, T: OfOrdered> List<'_, I, T> {
+    /// Reads from the newest item to the oldest.
+    pub fn newest_first(mut self) -> Self {
+        self.newest_first = true;
+        self
+    }
+}
+
+impl<'a, I, T> List<'a, I, T> {
+    /// Sets the source, for a list whose own options come after it.
+    #[doc(hidden)]
+    pub fn with_source<S: PageSource<I, T> + 'a>(mut self, source: Result<S>) -> Self {
+        self.source = source.map(|source| Box::new(source) as Box<dyn PageSource<I, T> + 'a>);
+        self
+    }
+
+    /// Creates the action of a call. An error of the arguments is that of the page.
+    #[doc(hidden)]
+    pub fn new<S: PageSource<I, T> + 'a>(call: Call<'a>, source: Result<S>) -> Self {
+        let source = source.map(|source| Box::new(source) as Box<dyn PageSource<I, T> + 'a>);
+        Self::create(call, source, Tokens::default(), false, DEFAULT_LIMIT)
+    }
+}
+
+impl<'a, I: Send + 'a, T: Clone + Send + Sync + 'a> List<'a, I, T> {
+    /// Reads a page.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`] for a limit of 0, for two tokens, and for a token of another list or order, and those of the call.
+    pub fn page(self) -> ActionFuture<'a, Page<I, T>> {
+        let max_time = self.max_time.or(self.call.max_time);
+        run(self.call, async move {
+            check_limit(self.limit)?;
+            let (start, newest_first, limit) = (self.tokens.start()?, self.newest_first, self.limit);
+            let source = self.source?;
+            let mut conn = Conn::to_read(self.session, max_time).await?;
+            let page = Asked { start, newest_first, limit };
+            source.read(page, &mut conn).await
+        })
+    }
+
+    /// Returns a stream of the items, which sends nothing before it is polled, and ends after an error. It reads one page
+    /// after another, and holds no cursor on the server between them.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: if the future of an item is dropped, the stream can be polled again, and loses no item. If the stream itself is
+    /// dropped while it reads, a [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// Those of a [`page`](Self::page), and [`InvalidArgument`] with [`before`](Self::before), as the last item.
+    pub fn stream(self) -> ActionStream<'a, I> {
+        let Self { call, source, tokens, newest_first, limit, session, .. } = self;
+        let max_time = self.max_time.or(call.max_time);
+        let first = forward(tokens).and_then(|start| {
+            check_limit(limit)?;
+            Ok((source?, Asked { start, newest_first, limit }))
+        });
+        let pages = try_unfold((Some(first), session), move |(next, session)| {
+            run(call, read_next(next, session, max_time))
+        });
+        of_call(call, pages.try_flatten())
+    }
+}
+
+type Sought<'a, I, T> = Option<Result<(Box<dyn PageSource<I, T> + 'a>, Asked<T>)>>;
+type Read<'a, I, T> = (Items<I>, (Sought<'a, I, T>, Option<&'a mut ClientSession>));
+type Items<I> = futures::stream::Iter<std::iter::Map<std::vec::IntoIter<I>, fn(I) -> Result<I>>>;
+
+async fn read_next<'a, I, T: Clone>(
+    next: Sought<'a, I, T>,
+    mut session: Option<&'a mut ClientSession>,
+    max_time: Option<Duration>,
+) -> Result<Option<Read<'a, I, T>>> {
+    let Some(sought) = next else { return Ok(None) };
+    let (source, asked) = sought?;
+    let mut conn = Conn::to_read(session.as_deref_mut(), max_time).await?;
+    let page = source.read(asked.clone(), &mut conn).await?;
+    drop(conn);
+    let following = page.next.map(|token| {
+        let start = PageStart::After(token);
+        Ok((source, Asked { start, ..asked }))
+    });
+    let items = iter(page.items.into_iter().map(Ok as fn(I) -> Result<I>));
+    Ok(Some((items, (following, session))))
+}
+
+/// Returns the start of a stream.
+fn forward<T>(tokens: Tokens<T>) -> Result<PageStart<T>> {
+    match tokens.start()? {
+        PageStart::Before(_) => Err(Error::new(
+            ErrorKind::InvalidArgument,
+            "a stream has no end, nothing was read: read a page for `before(..)`, or the other order from `after(..)`",
+        )),
+        start => Ok(start),
+    }
+}

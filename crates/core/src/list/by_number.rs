@@ -1,0 +1,94 @@
+//! Pages of what one id has, in the order of an index of the id and a number: its revisions, or its intervals.
+
+use mongodb::Collection;
+use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf};
+use mongodb::options::{FindOptions, Hint};
+
+use super::page::Page;
+use super::start::Asked;
+use crate::action::batch_size;
+use crate::conn::Conn;
+#[allow(unused_imports)] // the documentation links to it
+use crate::error::ErrorKind;
+use crate::error::Result;
+use crate::field::FieldName;
+use crate::limit::cut;
+
+impl<T: Clone> Asked<T> {
+    /// Reads a page by an index of two fields. `edges` are the positions before the oldest item and after the newest one.
+    ///
+    /// # Errors
+    /// [`IndexMissing`](ErrorKind::IndexMissing), those of `decode`, and those of the driver.
+    pub async fn by_number<I>(
+        self,
+        collection: &Collection<RawDocumentBuf>,
+        filter: Document,
+        (index, keys): (&str, [&FieldName; 2]),
+        decode: impl Fn(&RawDocument) -> Result<I>,
+        token: impl Fn(&I) -> T,
+        [oldest, newest]: [T; 2],
+        conn: &mut Conn<'_>,
+    ) -> Result<Page<I, T>> {
+        // One more, to know whether there are more.
+        let limit = self.limit.saturating_add(1);
+        let direction = Bson::Int32(if self.descends() { -1 } else { 1 });
+        let order = keys.map(|key| (key.to_string(), direction.clone()));
+        let options = FindOptions::builder()
+            .sort(Document::from_iter(order))
+            .limit(i64::from(limit))
+            .batch_size(batch_size(limit))
+            .hint(Hint::Name(index.to_owned()))
+            .build();
+        let mut rows = conn.find_all(collection, filter, options).await?;
+        let has_more = cut(&mut rows, self.limit).is_some();
+        if self.start.is_backward() {
+            rows.reverse();
+        }
+        let items = rows.iter().map(|row| decode(row)).collect::<Result<Vec<_>>>()?;
+        let ends = items.first().zip(items.last()).map(|(first, last)| [token(first), token(last)]);
+        let edges = self.edges(oldest, newest);
+        Ok(Page::around(items, self.start, ends, has_more, edges))
+    }
+}
+
+/// Defines the token of a position among what an id has: a number as text. Its positions begin and end with two numbers.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! number_token {
+    ($(#[$attribute:meta])* $token:ident($number:ty), $first:expr, $last:expr) => {
+        $(#[$attribute])*
+        ///
+        /// Its text is safe in a URL. A forged token can only select another position of the id that the service passes.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, ::serde::Serialize, ::serde::Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $token($number);
+
+        impl $crate::list::OfOrdered for $token {}
+
+        impl $token {
+            /// The positions before the oldest item, and after the newest one.
+            pub(crate) const EDGES: [Self; 2] = [Self($first), Self($last)];
+
+            pub(crate) fn after(position: $number) -> Self {
+                Self(position)
+            }
+
+            pub(crate) fn position(self) -> $number {
+                self.0
+            }
+
+            fn parse_text(text: &str) -> Option<Self> {
+                let position = text.parse().ok().filter(|position: &$number| position.to_string() == text);
+                position.map(Self)
+            }
+        }
+
+        impl ::std::fmt::Display for $token {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+
+        $crate::token_as_text!($token, "the token is not one of this call: pass it on unchanged");
+    };
+}
