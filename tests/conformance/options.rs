@@ -37,6 +37,18 @@ macro_rules! check {
     )+};
 }
 
+/// Reads a page of each list in a transaction of the caller, and counts its commands.
+macro_rules! check_lists {
+    ($db:expr, $($list:expr => $commands:expr),+ $(,)?) => {$(
+        let mut session = $db.client().start_session().await.unwrap();
+        session.start_transaction().await.unwrap();
+        $db.recorder().clear();
+        let _ = $list.session(&mut session).page().await;
+        assert_eq!(assert_in_transaction($db, &session), $commands, "{}", stringify!($list));
+        session.abort_transaction().await.unwrap();
+    )+};
+}
+
 #[tokio::test]
 async fn calls_of_two_collections_are_in_the_transaction_of_the_caller() {
     testkit::run(async |db| {
@@ -72,7 +84,10 @@ async fn calls_of_two_collections_are_in_the_transaction_of_the_caller() {
             trash.delete(9) => 2,
             trash.restore(2) => 3,
             trash.list() => 1,
-            pages.page() => 1,
+        );
+        check_lists!(
+            db,
+            pages.list() => 1,
         );
     })
     .await;

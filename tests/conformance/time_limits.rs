@@ -48,6 +48,16 @@ macro_rules! check {
     )+};
 }
 
+/// Reads two pages of each list: with the limit of the repository, and with another one.
+macro_rules! check_lists {
+    ($db:expr, $($list:expr),+ $(,)?) => {$(
+        let _ = $list.page().await;
+        assert_limits($db, OF_REPOSITORY);
+        let _ = $list.max_time(OF_CALL).page().await;
+        assert_limits($db, OF_CALL);
+    )+};
+}
+
 #[tokio::test]
 async fn reads_of_items_have_the_limit_of_their_repository_or_call() {
     testkit::run(async |db| {
@@ -128,7 +138,6 @@ async fn reads_of_documents_have_the_limit_of_their_repository_or_call() {
         db.recorder().clear();
         check!(
             db,
-            pages.page(),
             sales.get(1),
             sales.find(doc! {}),
             sales.due(),
@@ -157,10 +166,7 @@ async fn reads_of_documents_have_the_limit_of_their_repository_or_call() {
             patrons.child(1, 2),
             orders.get(1),
         );
-        policies.revisions(1).page().await.unwrap();
-        assert_limits(db, OF_REPOSITORY);
-        policies.revisions(1).max_time(OF_CALL).page().await.unwrap();
-        assert_limits(db, OF_CALL);
+        check_lists!(db, pages.list(), policies.revisions(1), prices.intervals(1),);
     })
     .await;
 }

@@ -79,9 +79,9 @@ async fn a_page_with_an_array_is_refused() {
             for (pages, documents) in both {
                 let (mut found, mut after) = (Vec::new(), None);
                 let refused = loop {
-                    match pages.page().limit(7).after(after).await {
+                    match pages.list().limit(7).after(after).page().await {
                         Ok(page) => {
-                            found.extend(ids(&page.documents));
+                            found.extend(ids(&page.items));
                             after = Some(page.next.expect("the page with the array is not the last"));
                         }
                         Err(error) => break error,

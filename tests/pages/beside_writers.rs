@@ -46,18 +46,18 @@ async fn walk(pages: &Pages<Document>, pace: &Pace) -> [Vec<Bson>; 2] {
     let (mut forward, mut backward, mut after) = (Vec::new(), Vec::new(), None);
     let mut before = loop {
         pace.keep(WRITES).await;
-        let page = pages.page().limit(LIMIT).after(after).await.unwrap();
-        forward.extend(staying(&page.documents));
+        let page = pages.list().limit(LIMIT).after(after).page().await.unwrap();
+        forward.extend(staying(&page.items));
         after = page.next;
         if after.is_none() {
-            backward.extend(staying(&page.documents));
+            backward.extend(staying(&page.items));
             break page.previous;
         }
     };
     while before.is_some() {
         pace.keep(WRITES).await;
-        let page = pages.page().limit(LIMIT).before(before).await.unwrap();
-        backward.splice(0..0, staying(&page.documents));
+        let page = pages.list().limit(LIMIT).before(before).page().await.unwrap();
+        backward.splice(0..0, staying(&page.items));
         before = page.previous;
     }
     [forward, backward]

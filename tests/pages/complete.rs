@@ -87,29 +87,35 @@ async fn a_page_after_a_deleted_document_continues() {
     testkit::run(async |db| {
         plant(db, (0..6).map(|n| doc! { "_id": n, "rank": 1 })).await;
         let pages = ready(db, doc! {}, doc! { "rank": 1 }).await;
-        let first = pages.page().limit(3).await.unwrap();
+        let first = pages.list().limit(3).page().await.unwrap();
         let all = |range: std::ops::Range<i32>| range.map(Bson::from).collect::<Vec<_>>();
-        assert_eq!(ids(&first.documents), all(0..3));
+        assert_eq!(ids(&first.items), all(0..3));
         stored(db).delete_one(doc! { "_id": 2 }).await.unwrap();
-        let second = pages.page().limit(3).after(first.next.clone()).await.unwrap();
-        assert_eq!((ids(&second.documents), second.next.is_none()), (all(3..6), true));
+        let second = pages.list().limit(3).after(first.next.clone()).page().await.unwrap();
+        assert_eq!((ids(&second.items), second.next.is_none()), (all(3..6), true));
         stored(db).delete_many(doc! { "_id": { "$gte": 3 } }).await.unwrap();
-        let empty = pages.page().limit(3).after(first.next).await.unwrap();
-        assert!(empty.documents.is_empty() && empty.next.is_none());
-        let back = pages.page().limit(3).before(empty.previous.clone()).await.unwrap();
-        assert_eq!((ids(&back.documents), back.previous.is_none()), (all(0..2), true));
+        let empty = pages.list().limit(3).after(first.next).page().await.unwrap();
+        assert!(empty.items.is_empty() && empty.next.is_none());
+        let back = pages
+            .list()
+            .limit(3)
+            .before(empty.previous.clone())
+            .page()
+            .await
+            .unwrap();
+        assert_eq!((ids(&back.items), back.previous.is_none()), (all(0..2), true));
         // Nothing is after all documents, and nothing is sent.
         db.recorder().clear();
-        let beyond = pages.page().after(empty.previous).await.unwrap();
-        assert!(beyond.documents.is_empty() && db.recorder().names().is_empty());
-        let end = pages.page().limit(3).after(back.next).await.unwrap();
-        assert!(end.documents.is_empty());
+        let beyond = pages.list().after(empty.previous).page().await.unwrap();
+        assert!(beyond.items.is_empty() && db.recorder().names().is_empty());
+        let end = pages.list().limit(3).after(back.next).page().await.unwrap();
+        assert!(end.items.is_empty());
         stored(db).delete_many(doc! {}).await.unwrap();
-        let empty = pages.page().before(end.previous).await.unwrap();
-        assert!(empty.documents.is_empty() && empty.previous.is_none());
+        let empty = pages.list().before(end.previous).page().await.unwrap();
+        assert!(empty.items.is_empty() && empty.previous.is_none());
         plant(db, [doc! { "_id": 7, "rank": 0 }]).await;
-        let found = pages.page().after(empty.next).await.unwrap();
-        assert_eq!(ids(&found.documents), all(7..8));
+        let found = pages.list().after(empty.next).page().await.unwrap();
+        assert_eq!(ids(&found.items), all(7..8));
     })
     .await;
 }

@@ -28,7 +28,7 @@ async fn check(db: &TestDatabase, keys: i64, context: &str) {
 
 /// Returns the token after this number of documents.
 async fn token(db: &TestDatabase, pages: &Pages<Document>, documents: u32) -> DocumentToken {
-    let page = pages.page().limit(documents).await.unwrap();
+    let page = pages.list().limit(documents).page().await.unwrap();
     db.recorder().clear();
     page.next.unwrap()
 }
@@ -40,16 +40,16 @@ async fn a_page_is_one_round_trip_and_examines_one_key_more_than_it_has() {
         for sort in [doc! { "rank": -1, "total": 1 }, doc! { "rank": 1, "total": -1 }] {
             let pages = ready(db, doc! { "tenant": 1 }, sort).await;
             let keys = i64::from(LIMIT) + 1;
-            let page = pages.page().limit(LIMIT).await.unwrap();
-            assert_eq!(page.documents.len(), LIMIT as usize);
+            let page = pages.list().limit(LIMIT).page().await.unwrap();
+            assert_eq!(page.items.len(), LIMIT as usize);
             check(db, keys, "first").await;
             for position in [20, 400, 900] {
                 let token = token(db, &pages, position).await;
-                let after = pages.page().limit(LIMIT).after(token.clone()).await.unwrap();
-                assert_eq!(after.documents.len(), LIMIT as usize);
+                let after = pages.list().limit(LIMIT).after(token.clone()).page().await.unwrap();
+                assert_eq!(after.items.len(), LIMIT as usize);
                 check(db, keys, &format!("after {position}")).await;
-                let before = pages.page().limit(LIMIT).before(token).await.unwrap();
-                assert_eq!(before.documents.len(), (LIMIT as usize).min(position as usize - 1));
+                let before = pages.list().limit(LIMIT).before(token).page().await.unwrap();
+                assert_eq!(before.items.len(), (LIMIT as usize).min(position as usize - 1));
                 check(db, keys.min(i64::from(position) - 1), &format!("before {position}")).await;
             }
         }
@@ -60,8 +60,8 @@ async fn a_page_is_one_round_trip_and_examines_one_key_more_than_it_has() {
         let pages = ready(db, doc! {}, doc! { "rank": 1 }).await;
         let orders = ORDERS as u32;
         for limit in [101, 102, orders - 1, orders, u32::MAX] {
-            let page = pages.page().limit(limit).await.unwrap();
-            assert_eq!(page.documents.len(), orders.min(limit) as usize);
+            let page = pages.list().limit(limit).page().await.unwrap();
+            assert_eq!(page.items.len(), orders.min(limit) as usize);
             assert_eq!(page.next.is_none(), limit >= orders);
             assert_eq!(db.recorder().names(), ["find"], "{limit}");
             db.recorder().clear();
@@ -77,10 +77,10 @@ async fn after_an_id_of_another_type_a_page_examines_one_more() {
         plant(db, orders(|n| (f64::from(n) + 0.5).into())).await;
         let pages = ready(db, doc! { "tenant": 1 }, doc! { "rank": -1, "total": 1 }).await;
         let token = token(db, &pages, 400).await;
-        let page = pages.page().limit(LIMIT).after(token.clone()).await.unwrap();
-        assert_eq!(page.documents.len(), LIMIT as usize);
+        let page = pages.list().limit(LIMIT).after(token.clone()).page().await.unwrap();
+        assert_eq!(page.items.len(), LIMIT as usize);
         check(db, i64::from(LIMIT) + 2, "after").await;
-        pages.page().limit(LIMIT).before(token).await.unwrap();
+        pages.list().limit(LIMIT).before(token).page().await.unwrap();
         check(db, i64::from(LIMIT) + 1, "before").await;
     })
     .await;
@@ -93,7 +93,7 @@ async fn the_rest_of_the_filter_is_checked_between_the_bounds() {
         let filter = doc! { "tenant": 1, "n": { "$lt": ORDERS / 2 } };
         let pages = ready(db, filter, doc! { "rank": -1, "total": 1 }).await;
         let token = token(db, &pages, 100).await;
-        pages.page().limit(LIMIT).after(token).await.unwrap();
+        pages.list().limit(LIMIT).after(token).page().await.unwrap();
         let plan = explained(db, &db.recorder().last().unwrap()).await;
         let examined = examined(&plan);
         // Of the 28 orders with one rank and total, the second half does not match.

@@ -15,19 +15,19 @@ async fn a_missing_index_is_named() {
         plant(db, (0..3).map(order)).await;
         let pages = pages(db, doc! { "tenant": 1 }, doc! { "rank": 1 });
         for _ in 0..2 {
-            let error = pages.page().await.unwrap_err();
+            let error = pages.list().page().await.unwrap_err();
             let expected = (ErrorKind::IndexMissing, Some(Remedy::EnsureIndexes));
             assert_eq!((error.kind(), error.remedy()), expected);
             assert!(error.to_string().contains("`tenant_1_rank_1__id_1`"), "{error}");
             assert!(error.to_string().contains("ensure_index()"), "{error}");
             assert_eq!(pages.index().check().await.unwrap_err().kind(), ErrorKind::IndexMissing);
             pages.ensure_index().await.unwrap();
-            pages.page().await.unwrap();
+            pages.list().page().await.unwrap();
             stored(db).drop_index("tenant_1_rank_1__id_1").await.unwrap();
         }
         // A collection that does not exist has no documents.
         stored(db).drop().await.unwrap();
-        assert!(pages.page().await.unwrap().documents.is_empty());
+        assert!(pages.list().page().await.unwrap().items.is_empty());
     })
     .await;
 }
@@ -55,7 +55,7 @@ async fn a_page_over_an_index_that_cannot_serve_it_is_refused() {
             let pages = pages(db, doc! {}, doc! { "rank": 1 });
             for _ in 0..2 {
                 db.recorder().clear();
-                let refused = pages.page().await.unwrap_err();
+                let refused = pages.list().page().await.unwrap_err();
                 assert_eq!(refused.kind(), ErrorKind::IndexMismatch, "{refused}");
             }
             stored(db).drop_index("rank_1__id_1").await.unwrap();
@@ -65,10 +65,10 @@ async fn a_page_over_an_index_that_cannot_serve_it_is_refused() {
         stored(db).create_index(planned).await.unwrap();
         // A service builds pages for each request.
         let of_request = || pages(db, doc! {}, doc! { "rank": 1 });
-        let first = of_request().page().limit(5).await.unwrap();
+        let first = of_request().list().limit(5).page().await.unwrap();
         assert_eq!(db.recorder().names(), ["listIndexes", "find"]);
-        of_request().page().limit(5).await.unwrap();
-        of_request().page().limit(5).after(first.next).await.unwrap();
+        of_request().list().limit(5).page().await.unwrap();
+        of_request().list().limit(5).after(first.next).page().await.unwrap();
         assert_eq!(db.recorder().names(), ["listIndexes", "find", "find", "find"]);
     })
     .await;
@@ -118,7 +118,7 @@ async fn other_collections_are_refused() {
         collated.create_index(index).await.unwrap();
         let pages = Pages::<Document>::over(collated).sort(doc! { "rank": 1 });
         let pages = pages.build().unwrap();
-        let error = pages.page().limit(1).await.unwrap_err();
+        let error = pages.list().limit(1).page().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::IndexMismatch, "{error:?}");
     })
     .await;
@@ -135,8 +135,8 @@ async fn the_strict_stable_api_has_no_pages() {
         let orders = strict.database(db.database().name()).collection::<Document>("orders");
         let pages = Pages::<Document>::over(orders).sort(doc! { "rank": 1 });
         let pages = pages.build().unwrap();
-        let token = ready.page().limit(1).await.unwrap().next;
-        let page = pages.page().after(token);
+        let token = ready.list().limit(1).page().await.unwrap().next;
+        let page = pages.list().after(token).page();
         for error in [pages.ensure_index().await.unwrap_err(), page.await.unwrap_err()] {
             assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
             assert!(error.to_string().contains("strict"), "{error}");
@@ -149,7 +149,7 @@ async fn the_strict_stable_api_has_no_pages() {
 async fn invalid_arguments_send_nothing() {
     testkit::run(async |db| {
         let pages = ready(db, doc! {}, doc! { "rank": 1 }).await;
-        let zero = pages.page().limit(0).await.unwrap_err();
+        let zero = pages.list().limit(0).page().await.unwrap_err();
         assert_eq!(zero.kind(), ErrorKind::InvalidArgument);
         let sorts = [
             doc! { "$where": 1 },
@@ -164,7 +164,7 @@ async fn invalid_arguments_send_nothing() {
         }
         assert!(db.recorder().names().is_empty());
         let refused = super::support::pages(db, doc! { "rank": { "$gt": Bson::Undefined } }, doc! {});
-        let refused = refused.page().await.unwrap_err();
+        let refused = refused.list().page().await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Driver, "{refused}");
     })
     .await;

@@ -1,7 +1,8 @@
 //! Orders of two tenants.
 
 use futures::TryStreamExt;
-use mongo_patterns::pages::{DocumentPage, DocumentToken, Pages};
+use mongo_patterns::list::Page;
+use mongo_patterns::pages::{DocumentToken, Pages};
 use mongo_patterns_testkit::TestDatabase;
 use mongodb::Collection;
 use mongodb::bson::oid::ObjectId;
@@ -114,14 +115,14 @@ pub fn linked(token: &DocumentToken) -> DocumentToken {
 }
 
 /// Reads all pages forward. Returns the `_id`s, and the last page.
-pub async fn forward(pages: &Pages<Document>, limit: u32) -> (Vec<Bson>, DocumentPage<Document>) {
+pub async fn forward(pages: &Pages<Document>, limit: u32) -> (Vec<Bson>, Page<Document, DocumentToken>) {
     let (mut all, mut after) = (Vec::new(), None);
     loop {
         let is_first = after.is_none();
-        let page = pages.page().limit(limit).after(after).await.unwrap();
+        let page = pages.list().limit(limit).after(after).page().await.unwrap();
         assert_eq!(page.previous.is_none(), is_first);
-        assert!(page.next.is_none() || page.documents.len() == limit as usize);
-        all.extend(ids(&page.documents));
+        assert!(page.next.is_none() || page.items.len() == limit as usize);
+        all.extend(ids(&page.items));
         match &page.next {
             Some(next) => after = Some(linked(next)),
             None => return (all, page),
@@ -130,12 +131,18 @@ pub async fn forward(pages: &Pages<Document>, limit: u32) -> (Vec<Bson>, Documen
 }
 
 /// Reads all pages before one, backward. Returns the `_id`s in the order of the sort, with those of the page.
-pub async fn backward(pages: &Pages<Document>, limit: u32, last: DocumentPage<Document>) -> Vec<Bson> {
-    let (mut all, mut before) = (ids(&last.documents), last.previous);
+pub async fn backward(pages: &Pages<Document>, limit: u32, last: Page<Document, DocumentToken>) -> Vec<Bson> {
+    let (mut all, mut before) = (ids(&last.items), last.previous);
     while let Some(previous) = before {
-        let page = pages.page().limit(limit).before(linked(&previous)).await.unwrap();
+        let page = pages
+            .list()
+            .limit(limit)
+            .before(linked(&previous))
+            .page()
+            .await
+            .unwrap();
         assert!(page.next.is_some());
-        all.splice(0..0, ids(&page.documents));
+        all.splice(0..0, ids(&page.items));
         before = page.previous;
     }
     all

@@ -29,15 +29,15 @@ fn sort() -> Document {
 
 /// Reads the page of a token, and the pages of its tokens. Returns the number of documents.
 async fn read_at(pages: &Pages<Document>, token: &DocumentToken) -> usize {
-    let after = pages.page().limit(2).after(token.clone()).await;
-    let before = pages.page().limit(2).before(token.clone()).await;
+    let after = pages.list().limit(2).after(token.clone()).page().await;
+    let before = pages.list().limit(2).before(token.clone()).page().await;
     let mut read = 0;
     for page in [after, before] {
         match page {
             Ok(page) => {
-                read += of_tenant(&page.documents);
+                read += of_tenant(&page.items);
                 for token in [page.next, page.previous].into_iter().flatten() {
-                    of_tenant(&pages.page().after(token).await.unwrap().documents);
+                    of_tenant(&pages.list().after(token).page().await.unwrap().items);
                 }
             }
             Err(error) => is_refused(&error),
@@ -56,15 +56,15 @@ fn of_tenant(documents: &[Document]) -> usize {
 async fn a_modified_token_is_refused() {
     testkit::run(async |db| {
         let pages = filled(db).await;
-        let token = pages.page().limit(2).await.unwrap().next.unwrap().to_string();
+        let token = pages.list().limit(2).page().await.unwrap().next.unwrap().to_string();
         db.recorder().clear();
         let mut parsed = 0;
         for text in changes(&token) {
             match text.parse::<DocumentToken>() {
                 Ok(token) => {
                     parsed += 1;
-                    is_refused(&pages.page().after(token.clone()).await.unwrap_err());
-                    is_refused(&pages.page().before(token).await.unwrap_err());
+                    is_refused(&pages.list().after(token.clone()).page().await.unwrap_err());
+                    is_refused(&pages.list().before(token).page().await.unwrap_err());
                 }
                 Err(error) => is_refused(&error),
             }
@@ -72,7 +72,7 @@ async fn a_modified_token_is_refused() {
         assert!(parsed > 100, "{parsed}");
         assert!(db.recorder().names().is_empty());
         let of_a_fake = DocumentToken::new([1.into(), Bson::Null, "a".into()]);
-        is_refused(&pages.page().after(of_a_fake).await.unwrap_err());
+        is_refused(&pages.list().after(of_a_fake).page().await.unwrap_err());
     })
     .await;
 }
@@ -81,7 +81,7 @@ async fn a_modified_token_is_refused() {
 async fn a_token_is_of_one_filter_and_sort() {
     testkit::run(async |db| {
         let pages = filled(db).await;
-        let token = pages.page().limit(2).await.unwrap().next.unwrap();
+        let token = pages.list().limit(2).page().await.unwrap().next.unwrap();
         for (filter, sort) in [
             (doc! { "tenant": "a" }, sort()),
             (doc! {}, sort()),
@@ -92,12 +92,12 @@ async fn a_token_is_of_one_filter_and_sort() {
             (filter(), doc! { "rank": -1, "name": 1 }),
         ] {
             let other = super::support::pages(db, filter, sort);
-            is_refused(&other.page().after(token.clone()).await.unwrap_err());
-            is_refused(&other.page().before(token.clone()).await.unwrap_err());
+            is_refused(&other.list().after(token.clone()).page().await.unwrap_err());
+            is_refused(&other.list().before(token.clone()).page().await.unwrap_err());
         }
         // Of the same query in another process.
         let same = super::support::pages(db, filter(), sort());
-        assert_eq!(same.page().after(linked(&token)).await.unwrap().documents.len(), 3);
+        assert_eq!(same.list().after(linked(&token)).page().await.unwrap().items.len(), 3);
     })
     .await;
 }
@@ -121,7 +121,7 @@ async fn a_forged_token_reads_only_documents_of_the_filter() {
     testkit::run(async |db| {
         let pages = filled(db).await;
         let usual = [Bson::Int32(1), Bson::Null, format!("{SECRET}3").into()];
-        let token = pages.page().limit(3).await.unwrap().next.unwrap();
+        let token = pages.list().limit(3).page().await.unwrap().next.unwrap();
         assert_eq!(forged(usual.to_vec()), token.to_string());
         let (mut read, mut refused) = (0, 0);
         for at in 0..3 {
@@ -140,8 +140,8 @@ async fn a_forged_token_reads_only_documents_of_the_filter() {
         assert!(read > 200 && refused == 0, "{read} {refused}");
         for values in [vec![], usual[..2].to_vec(), [&usual[..], &usual[..1]].concat()] {
             let token: DocumentToken = forged(values).parse().unwrap();
-            is_refused(&pages.page().after(token.clone()).await.unwrap_err());
-            is_refused(&pages.page().before(token).await.unwrap_err());
+            is_refused(&pages.list().after(token.clone()).page().await.unwrap_err());
+            is_refused(&pages.list().before(token).page().await.unwrap_err());
         }
         for text in [token_of(doc! { "a": 1 }), token_of(1), token_of(Bson::Array(vec![]))] {
             is_refused(&text.parse::<DocumentToken>().unwrap_err());
@@ -155,20 +155,20 @@ async fn no_value_is_printed() {
     testkit::run(async |db| {
         let builder = Pages::<Document>::over(db.collection::<Document>("orders")).filter(filter());
         let pages = filled(db).await;
-        let token = pages.page().limit(2).await.unwrap().next.unwrap();
+        let token = pages.list().limit(2).page().await.unwrap().next.unwrap();
         let other = super::support::pages(db, doc! { "tenant": SECRET, "$where": SECRET }, doc! {});
         // The server's error quotes the filter.
         let quoted = doc! { SECRET: { "$regex": SECRET, "$gt": Bson::Undefined } };
         let quoted = super::support::pages(db, quoted, doc! { "rank": 1 });
         let unindexed = super::support::pages(db, doc! { "tenant": SECRET }, doc! { "none": 1 });
         let errors = [
-            other.page().after(token.clone()).await.unwrap_err(),
-            quoted.page().await.unwrap_err(),
-            unindexed.page().await.unwrap_err(),
+            other.list().after(token.clone()).page().await.unwrap_err(),
+            quoted.list().page().await.unwrap_err(),
+            unindexed.list().page().await.unwrap_err(),
         ];
         let printed = format!(
             "{builder:?} {pages:?} {token:?} {:?} {:?} {errors:?} {} {} {}",
-            pages.page().after(token.clone()),
+            pages.list().after(token.clone()),
             pages.ensure_index(),
             errors[0],
             errors[1],

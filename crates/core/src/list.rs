@@ -138,7 +138,11 @@ impl<'a, I: Send + 'a, T: Clone + Send + Sync + 'a> List<'a, I, T> {
             let (start, newest_first, limit) = (self.tokens.start()?, self.newest_first, self.limit);
             let source = self.source?;
             let mut conn = Conn::to_read(self.session, max_time).await?;
-            let page = Asked { start, newest_first, limit };
+            let page = Asked {
+                start,
+                newest_first,
+                limit,
+            };
             source.read(page, &mut conn).await
         })
     }
@@ -153,11 +157,26 @@ impl<'a, I: Send + 'a, T: Clone + Send + Sync + 'a> List<'a, I, T> {
     /// # Errors
     /// Those of a [`page`](Self::page), and [`InvalidArgument`] with [`before`](Self::before), as the last item.
     pub fn stream(self) -> ActionStream<'a, I> {
-        let Self { call, source, tokens, newest_first, limit, session, .. } = self;
+        let Self {
+            call,
+            source,
+            tokens,
+            newest_first,
+            limit,
+            session,
+            ..
+        } = self;
         let max_time = self.max_time.or(call.max_time);
         let first = forward(tokens).and_then(|start| {
             check_limit(limit)?;
-            Ok((source?, Asked { start, newest_first, limit }))
+            Ok((
+                source?,
+                Asked {
+                    start,
+                    newest_first,
+                    limit,
+                },
+            ))
         });
         let pages = try_unfold((Some(first), session), move |(next, session)| {
             run(call, read_next(next, session, max_time))

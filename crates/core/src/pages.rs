@@ -88,11 +88,11 @@ mod token;
 
 #[doc(hidden)]
 pub use crate::limit::{check_limit, cut};
-#[doc(hidden)]
-pub use by_date::{DatePage, DatedDocument};
-#[doc(hidden)] // replaced by `list`
-pub use of_id::{IdPage, in_pages};
 #[doc(hidden)] // replaced by `list`
 pub use crate::list::{PageStart, Tokens};
+#[doc(hidden)]
+pub use by_date::{DatePage, DatedDocument};
 pub use handle::{Pages, PagesBuilder};
+#[doc(hidden)] // replaced by `list`
+pub use of_id::{IdPage, in_pages};
 pub use token::DocumentToken;

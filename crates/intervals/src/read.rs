@@ -155,7 +155,10 @@ impl<D: DeserializeOwned> PageSource<Interval<D>, IntervalToken> for Intervals<'
         conn: &'c mut Conn<'_>,
     ) -> BoxFuture<'c, Result<Page<Interval<D>, IntervalToken>>> {
         let settings = &self.shared.settings;
-        let position = page.start.position().map(|token| DateTime::from_millis(token.position()));
+        let position = page
+            .start
+            .position()
+            .map(|token| DateTime::from_millis(token.position()));
         let filter = query::beyond(settings, self.id.value(), position, page.descends());
         let index = (settings.start_index.as_str(), [&settings.id, &settings.from]);
         let decode = |row: &RawDocument| interval(settings, row);

@@ -5,7 +5,7 @@
 mod support;
 
 use anyhow::{Context, Result};
-use mongo_patterns::pages::DocumentPage;
+use mongo_patterns::list::Page;
 use mongo_patterns::prelude::*;
 use mongodb::bson::{Bson, Document, doc};
 use serde::Deserialize;
@@ -18,11 +18,8 @@ struct Order {
     rank: Bson,
 }
 
-fn print(title: &str, page: &DocumentPage<Order>) {
-    let orders = page
-        .documents
-        .iter()
-        .map(|order| format!("{} ({})", order.id, order.rank));
+fn print(title: &str, page: &Page<Order, DocumentToken>) {
+    let orders = page.items.iter().map(|order| format!("{} ({})", order.id, order.rank));
     println!("{title}: {}", orders.collect::<Vec<_>>().join(", "));
 }
 
@@ -54,7 +51,7 @@ async fn main() -> Result<()> {
     orders.insert_one(doc! { "_id": 9, "tenant": 8, "rank": 2 }).await?;
 
     recorder.clear();
-    let first = of_tenant.page().limit(3).await?;
+    let first = of_tenant.list().limit(3).page().await?;
     print("The first page", &first);
     println!("On the wire: {}\n", recorder.names().join(", "));
 
@@ -64,13 +61,13 @@ async fn main() -> Result<()> {
     orders.insert_one(doc! { "_id": 10, "tenant": 7, "rank": 0 }).await?;
     println!("Order 3 is deleted, and an order of rank 0 is inserted before the position.");
     let after: DocumentToken = link.parse()?;
-    let second = of_tenant.page().limit(3).after(after).await?;
+    let second = of_tenant.list().limit(3).after(after).page().await?;
     print("The second page", &second);
-    let third = of_tenant.page().limit(3).after(second.next).await?;
+    let third = of_tenant.list().limit(3).after(second.next).page().await?;
     print("The third page", &third);
     println!("More: {}\n", third.next.is_some());
 
-    let back = of_tenant.page().limit(3).before(second.previous).await?;
+    let back = of_tenant.list().limit(3).before(second.previous).page().await?;
     print("Back before the second page", &back);
 
     let of_another = Pages::<Order>::over(orders)
@@ -78,8 +75,9 @@ async fn main() -> Result<()> {
         .sort(doc! { "rank": 1 })
         .build()?;
     let refused = of_another
-        .page()
+        .list()
         .after(third.previous)
+        .page()
         .await
         .err()
         .context("it is refused")?;

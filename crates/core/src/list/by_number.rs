@@ -45,7 +45,10 @@ impl<T: Clone> Asked<T> {
             rows.reverse();
         }
         let items = rows.iter().map(|row| decode(row)).collect::<Result<Vec<_>>>()?;
-        let ends = items.first().zip(items.last()).map(|(first, last)| [token(first), token(last)]);
+        let ends = items
+            .first()
+            .zip(items.last())
+            .map(|(first, last)| [token(first), token(last)]);
         let edges = self.edges(oldest, newest);
         Ok(Page::around(items, self.start, ends, has_more, edges))
     }

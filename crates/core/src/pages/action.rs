@@ -26,7 +26,8 @@ impl<D: DeserializeOwned> PageSource<D, DocumentToken> for Documents<'_, D> {
     ) -> BoxFuture<'c, Result<Page<D, DocumentToken>>> {
         Box::pin(async move {
             let page = self.query.read(page, conn).await?;
-            let text = "a stored document cannot be read as the type of the pages: change the type, or correct the document";
+            let text =
+                "a stored document cannot be read as the type of the pages: change the type, or correct the document";
             page.try_map(|document| decode(&document, "", text))
         })
     }

@@ -4,11 +4,11 @@ use mongodb::Collection;
 use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, Timestamp, doc};
 
 use super::order::Order;
-use crate::list::PageStart;
 use crate::conn::Conn;
 #[allow(unused_imports)] // the documentation links to it
 use crate::error::ErrorKind;
 use crate::error::Result;
+use crate::list::PageStart;
 use crate::migration::and;
 use crate::value::stored::id_of;
 

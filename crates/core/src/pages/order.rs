@@ -15,9 +15,9 @@
 use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument};
 
 use super::range::Range;
-use crate::list::PageStart;
 use crate::error::{Error, Result};
 use crate::field::FieldName;
+use crate::list::PageStart;
 use crate::settings::configuration;
 use crate::value::bound::{above, adjacent};
 use crate::value::stored::id_of;
