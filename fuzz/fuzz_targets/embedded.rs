@@ -31,10 +31,10 @@ use crate::form::child_id::ChildId;
 use crate::form::document::{check_parent, decode_child, decode_parent};
 use crate::settings::Settings;
 pub use builder::EmbeddedRepositoryBuilder;
-pub use mongo_patterns_core::{Progress, Removed, Repository, Updated};
+pub use mongo_patterns_core::{Inserted, Progress, Removed, Repository, Updated};
 pub use repair::finding::{Finding, Problem};
 pub use repository::EmbeddedRepository;
-pub use results::{Inserted, Migrated, Upserted};
+pub use results::{Migrated, Upserted};
 
 fuzz_target!(|input: &[u8]| stored(input));
 

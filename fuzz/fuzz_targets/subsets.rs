@@ -39,11 +39,10 @@ use crate::settings::Settings;
 pub use builder::{Subset, SubsetRepositoryBuilder};
 pub use form::token::ChildToken;
 pub use mongo_patterns_core::follow::Followed;
-pub use mongo_patterns_core::{Progress, Removed, Repository};
+pub use mongo_patterns_core::{Deleted, Progress, Repository};
 pub use repair::finding::{Finding, Problem, Repaired, Unrepaired};
 pub use repository::SubsetRepository;
-pub use results::{ChildPage, DeletedParent, Inserted, InsertedMany, Migrated, Rebuilt, RebuiltAll, UpdatedChild};
-pub use settings::subset::Direction;
+pub use results::{InsertedChild, InsertedMany, Migrated, Refreshed, RefreshedAll, UpdatedChild};
 
 fuzz_target!(|input: &[u8]| {
     tokens(input);

@@ -87,7 +87,7 @@ impl Shop {
             self.orders.insert(&order(id, 1)).await.unwrap();
         }
         let renamed = self.orders.update_source(1, rename("Bea")).await.unwrap();
-        assert_eq!(renamed.copies_updated, 3);
+        assert_eq!(renamed.copies, 3);
         self.orders.set_reference(2, 2).await.unwrap();
         assert!(self.orders.delete_source(1).await.is_err());
         self.orders.refresh_copies(2).await.unwrap();
@@ -130,7 +130,7 @@ impl Shop {
 
         let products = &self.products;
         assert_eq!(products.get(1).await.unwrap().unwrap().reviews.len(), 2);
-        assert_eq!(products.children(1).await.unwrap().children.len(), 4);
+        assert_eq!(products.children(1).page().await.unwrap().items.len(), 4);
         assert_eq!(products.child(1, 3).await.unwrap(), Some(review(3)));
         assert_eq!(products.verify().stream().try_collect::<Vec<_>>().await.unwrap(), []);
         let repaired: Vec<_> = products.repair().dry_run().stream().try_collect().await.unwrap();

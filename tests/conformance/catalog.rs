@@ -3,7 +3,6 @@
 use std::fmt::Debug;
 
 use futures::{Stream, TryStreamExt};
-use mongo_patterns::subset::Direction;
 use mongo_patterns::{Error, ErrorKind};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
@@ -173,7 +172,7 @@ async fn settings_that_contradict_the_catalog_are_refused_with_no_effect() {
         refused(products.ensure_indexes(), "`size`").await;
         refused(collected(products.verify().stream()), "`size`").await;
         refused(collected(products.repair().stream()), "`size`").await;
-        refused(products.rebuild_all(), "`size`").await;
+        refused(products.refresh_all(), "`size`").await;
         refused(products.migrate_existing(), "`size`").await;
         refused(products.migrate_from_embedded(), "`size`").await;
         refused(products.follow("f").run_until_current(), "`size`").await;
@@ -233,7 +232,7 @@ async fn migrations_change_the_settings() {
         );
 
         let old = subset::products(db).await;
-        let by_author = subset::newest().order_by("review_author", Direction::Ascending);
+        let by_author = subset::newest().sort(doc! { "published_date": -1, "review_author": 1 });
         let new = subset::builder_of::<Document, subset::Review>(db.database(), by_author.size(3));
         let new = new.build().unwrap();
         new.migrate_layout_from(&old).plan().await.unwrap();
@@ -334,7 +333,7 @@ async fn what_rewrites_documents_needs_an_entry_that_fits_them() {
         let small = subset::builder_of::<Document, subset::Review>(db.database(), newest);
         let small = small.build().unwrap();
         refused(collected(small.repair().stream()), NO_ENTRY).await;
-        refused(small.rebuild_all(), NO_ENTRY).await;
+        refused(small.refresh_all(), NO_ENTRY).await;
         let child = subset::builder::<Document, subset::Review>(db.database());
         let child = child.child_id_field("id").build().unwrap();
         refused(child.ensure_indexes(), "`id`").await;

@@ -11,7 +11,7 @@ use mongo_patterns::embedded::EmbeddedRepository;
 use mongo_patterns::history::{HistoryRepository, RevisionToken};
 use mongo_patterns::outlier::OutlierRepository;
 use mongo_patterns::reference::OnReferences;
-use mongo_patterns::subset::{ChildToken, Direction, Subset, SubsetRepository};
+use mongo_patterns::subset::{ChildToken, Subset, SubsetRepository};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{DateTime, Document, doc};
 
@@ -142,7 +142,7 @@ async fn lists(seen: &mut Seen<'_>) {
 }
 
 async fn children(seen: &mut Seen<'_>) {
-    let newest = Subset::new("newest").order_by("review_id", Direction::Descending);
+    let newest = Subset::new("newest").sort(doc! { "review_id": -1 });
     let newest = newest.filter(doc! { "text": { "$ne": MARKER } });
     seen.add("subset", &newest);
     let builder = subset_support::builder::<Document, Document>(seen.db.database()).subset(newest);
@@ -152,7 +152,7 @@ async fn children(seen: &mut Seen<'_>) {
         let child = doc! { "review_id": text, "product_id": 1, "published_date": MARKER };
         products.insert(&child).await.unwrap();
     }
-    let page = products.children(1).limit(1).await.unwrap();
+    let page = products.children(1).limit(1).page().await.unwrap();
     let token: ChildToken = page.next.unwrap();
     let (child, children) = (marked(), [marked()]);
     let mut session = products.collection().client().start_session().await.unwrap();
@@ -173,8 +173,8 @@ async fn children(seen: &mut Seen<'_>) {
         &products.insert(&child).session(&mut session),
         &products.insert_many(&children),
         &products.migrate_from_embedded(),
-        &products.rebuild(MARKER),
-        &products.rebuild_all(),
+        &products.refresh(MARKER),
+        &products.refresh_all(),
         &products.repair(),
         &products.replace(&child),
         &products.update(MARKER, MARKER, doc! { "$set": marked(), "$unset": { MARKER: "" } }),

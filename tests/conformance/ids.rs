@@ -59,7 +59,7 @@ async fn invalid_ids_of_children_and_parents_are_refused() {
             for field in ["review_id", "product_id"] {
                 is_refused(reviews.insert(&with(field, &id)).await, &context);
             }
-            is_refused(reviews.rebuild(id.clone()).await, &context);
+            is_refused(reviews.refresh(id.clone()).await, &context);
             is_refused(reviews.child(1, id.clone()).await, &context);
         }
         // The server would store another value than this one, and the child would belong to no parent.

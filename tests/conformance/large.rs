@@ -166,7 +166,7 @@ async fn an_error_tells_a_too_large_parent_from_a_too_large_child() {
             assert_eq!(large.count(), 0);
             // By another program, so that also the parent of a rebuild would be too large.
             subset_support::reviews(db).insert_one(child(5, MIB)).await.unwrap();
-            check(products.rebuild(1).await.unwrap_err(), "rebuild");
+            check(products.refresh(1).await.unwrap_err(), "refresh");
             products.delete_parent(1).await.unwrap();
     })
     .await;

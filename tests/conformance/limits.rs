@@ -107,21 +107,28 @@ async fn subsets_accept_extreme_numbers_or_refuse_them() {
     testkit::run(async |db| {
         let products = with_reviews(db, i32::MAX as u32).await;
         assert_eq!(subset_support::embedded(db).await.len(), 15);
-        products.rebuild_all().await.unwrap();
+        products.refresh_all().await.unwrap();
         assert_eq!(products.verify().stream().try_collect::<Vec<_>>().await.unwrap(), []);
-        let all = products.children(1).limit(u32::MAX).await.unwrap();
-        assert_eq!(all.children.len(), 15);
-        let first = products.children(1).limit(1).await.unwrap();
-        let rest = products.children(1).limit(u32::MAX).after(first.next).await.unwrap();
-        assert_eq!(rest.children.len(), 14);
+        let all = products.children(1).limit(u32::MAX).page().await.unwrap();
+        assert_eq!(all.items.len(), 15);
+        let first = products.children(1).limit(1).page().await.unwrap();
+        let rest = products
+            .children(1)
+            .limit(u32::MAX)
+            .after(first.next)
+            .page()
+            .await
+            .unwrap();
+        assert_eq!(rest.items.len(), 14);
         let back = products
             .children(1)
             .limit(u32::MAX)
             .before(rest.previous)
+            .page()
             .await
             .unwrap();
-        assert_eq!(back.children.len(), 1);
-        is_refused(products.children(1).limit(0).await, "limit");
+        assert_eq!(back.items.len(), 1);
+        is_refused(products.children(1).limit(0).page().await, "limit");
         for size in [0, i32::MAX as u32 + 1, u32::MAX] {
             let newest = subset_support::newest().size(size);
             let builder = subset_support::builder_of::<Document, Document>(db.database(), newest);

@@ -210,11 +210,11 @@ async fn refreshes_and_changes_of_a_follower_are_counted() {
         let listening = listen(&recorder);
         products.follow(follower::NAME).run_until_current().await.unwrap();
         products.insert(&subset::review(1_000_000)).await.unwrap();
-        products.rebuild(2).await.unwrap();
+        products.refresh(2).await.unwrap();
         drop(listening);
         let seen = Seen::take(&recorder);
         let written = |operation| seen.count("refreshes_total", &[("operation", operation), ("result", "written")]);
-        assert_eq!([written("follow"), written("rebuild")], [3, 1]);
+        assert_eq!([written("follow"), written("refresh")], [3, 1]);
         assert_eq!(seen.count("refreshes_total", &[("operation", "insert")]), 1);
         let of_follower = [("operation", "follow"), ("follower", follower::NAME)];
         assert_eq!(seen.count("follower_changes_total", &of_follower), 100);

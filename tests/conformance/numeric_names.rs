@@ -4,7 +4,7 @@ use futures::TryStreamExt;
 use mongo_patterns::bucket::BucketRepository;
 use mongo_patterns::embedded::EmbeddedRepository;
 use mongo_patterns::outlier::OutlierRepository;
-use mongo_patterns::subset::{Direction, Subset, SubsetRepository};
+use mongo_patterns::subset::{Subset, SubsetRepository};
 use mongo_patterns::{Error, ErrorKind};
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, Document, doc};
@@ -126,9 +126,9 @@ async fn a_subset_accepts_numeric_fields_of_parents_and_children() {
             }
             let name = |usual| named(usual, tried);
             let (products, reviews) = (db.collection::<Document>("product"), db.collection::<Document>("review"));
-            let top = Subset::new(name("top")).order_by(name("rating"), Direction::Descending);
+            let top = Subset::new(name("top")).sort(doc! { name("rating"): -1 });
             let top = top.filter(doc! { name("rating"): { "$lt": 6 } }).embedded_fields([name("text")]);
-            let newest = Subset::new(name("reviews")).order_by(name("published"), Direction::Descending).size(3);
+            let newest = Subset::new(name("reviews")).sort(doc! { name("published"): -1 }).size(3);
             let newest = newest.embedded_fields([name("review_id"), name("published"), name("text")]);
             let products = SubsetRepository::<Document, Document>::builder(products, reviews)
                 .parent_field(name("product_id"))
@@ -161,10 +161,10 @@ async fn a_subset_accepts_numeric_fields_of_parents_and_children() {
                 Bson::from(doc! { name("review_id"): id, name("published"): id, name("text"): text })
             };
             assert_eq!(*shown, [of(5, "b"), of(4, "a"), of(3, "a")], "{tried}");
-            let page = products.children(1).limit(2).await.unwrap();
-            let mut next = products.children(1).limit(2).after(page.next).await.unwrap();
-            next.children.iter_mut().for_each(|child| drop(child.remove("_id")));
-            assert_eq!(next.children, [review(3), review(2)], "{tried}");
+            let page = products.children(1).limit(2).page().await.unwrap();
+            let mut next = products.children(1).limit(2).after(page.next).page().await.unwrap();
+            next.items.iter_mut().for_each(|child| drop(child.remove("_id")));
+            assert_eq!(next.items, [review(3), review(2)], "{tried}");
             let findings: Vec<_> = products.verify().stream().try_collect().await.unwrap();
             assert_eq!(findings.len(), 0, "{tried}: {findings:?}");
         }

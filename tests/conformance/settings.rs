@@ -14,7 +14,7 @@ use mongo_patterns::intervals::IntervalRepositoryBuilder;
 use mongo_patterns::outlier::{OutlierRepository, OutlierRepositoryBuilder};
 use mongo_patterns::reference::{ReferenceRepository, ReferenceRepositoryBuilder};
 use mongo_patterns::schema::{SchemaRepository, SchemaRepositoryBuilder};
-use mongo_patterns::subset::{Direction, Subset, SubsetRepository, SubsetRepositoryBuilder};
+use mongo_patterns::subset::{Subset, SubsetRepository, SubsetRepositoryBuilder};
 use mongo_patterns::{Error, ErrorKind, Repository};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::Collection;
@@ -76,7 +76,7 @@ settings! { "subset", SubsetRepositoryBuilder<Document, Document>, |[product, re
     SubsetRepository::builder(product, review)
         .parent_field("product_id")
         .child_id_field("review_id")
-        .subset(Subset::new("reviews").order_by("date", Direction::Descending))
+        .subset(Subset::new("reviews").sort(doc! { "date": -1 }))
 }, 2: parent_field child_id_field version_field total_field }
 
 settings! { "embedded", EmbeddedRepositoryBuilder<Document, Document>, |[patron]| {

@@ -154,7 +154,6 @@ async fn reads_of_documents_have_the_limit_of_their_repository_or_call() {
             products.get(1),
             products.find(doc! {}),
             products.child(1, 2),
-            products.children(1),
             prices.get(1),
             prices.as_of(1, mongodb::bson::DateTime::now()),
             policies.get(1),
@@ -166,7 +165,13 @@ async fn reads_of_documents_have_the_limit_of_their_repository_or_call() {
             patrons.child(1, 2),
             orders.get(1),
         );
-        check_lists!(db, pages.list(), policies.revisions(1), prices.intervals(1),);
+        check_lists!(
+            db,
+            pages.list(),
+            products.children(1),
+            policies.revisions(1),
+            prices.intervals(1),
+        );
     })
     .await;
 }

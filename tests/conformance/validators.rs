@@ -4,7 +4,7 @@
 use mongo_patterns::Repository;
 use mongo_patterns::history::HistoryRepository;
 use mongo_patterns::reference::{OnReferences, Reference, ReferenceRepository};
-use mongo_patterns::subset::{Direction, Subset, SubsetRepository};
+use mongo_patterns::subset::{Subset, SubsetRepository};
 use mongo_patterns_testkit as testkit;
 use mongodb::Collection;
 use mongodb::bson::{Bson, DateTime, Document, doc};
@@ -32,7 +32,7 @@ async fn the_validators_of_subsets_bound_them_and_require_ids() {
         let plain = |name| db.plain_collection::<Document>(name);
         let of = |name| db.collection::<Document>(name);
         let products = SubsetRepository::<Document, Document>::builder(of("product"), of("review"))
-            .subset(Subset::new("reviews").order_by("stars", Direction::Descending).size(2))
+            .subset(Subset::new("reviews").sort(doc! { "stars": -1 }).size(2))
             .parent_field("product_id")
             .child_id_field("review_id")
             .total_field("total")
@@ -53,7 +53,7 @@ async fn the_validators_of_subsets_bound_them_and_require_ids() {
         products.replace(&review(0, 9)).await.unwrap();
         products.update(1, 1, doc! { "$set": { "stars": 7 } }).await.unwrap();
         products.delete(1, 0).await.unwrap();
-        products.rebuild_all().await.unwrap();
+        products.refresh_all().await.unwrap();
         let product = plain("product").find_one(doc! {}).await.unwrap().unwrap();
         assert_eq!(product.get_array("reviews").unwrap().len(), 2);
 

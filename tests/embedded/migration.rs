@@ -81,7 +81,7 @@ async fn six_thousand_addresses_are_migrated() {
         addresses(db).insert_many(&orphaned).await.unwrap();
         db.recorder().clear();
         let migrated = migrate(db).await.unwrap();
-        assert_eq!((migrated.parents, migrated.children), (2100, children));
+        assert_eq!((migrated.documents, migrated.children), (2100, children));
         assert_eq!(migrated.orphans, orphaned.len() as u64);
         let names = db.recorder().names();
         let number = |name: &str| names.iter().filter(|sent| *sent == name).count();
@@ -210,7 +210,7 @@ async fn hostile_ids_and_fields_are_migrated_literally() {
         addresses(db).insert_many(&documents).await.unwrap();
         index_reference(db).await;
         let migrated = migrate(db).await.unwrap();
-        assert_eq!((migrated.parents, migrated.children, migrated.orphans), (5, 10, 0));
+        assert_eq!((migrated.documents, migrated.children, migrated.orphans), (5, 10, 0));
         for (n, parent) in parents.iter().enumerate() {
             let found = stored(db).find_one(doc! { "_id": { "$eq": parent } }).await.unwrap();
             let mut expected = documents[2 * n..2 * n + 2].to_vec();

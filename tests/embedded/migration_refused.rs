@@ -91,7 +91,7 @@ async fn orphans_do_not_prevent_a_migration() {
         index_reference(db).await;
         let (patrons, source) = (of_two(db, "id"), addresses(db));
         let migrated = patrons.migrate_from_references(&source, "patron_id").await.unwrap();
-        assert_eq!((migrated.parents, migrated.children, migrated.orphans), (1, 1, 4));
+        assert_eq!((migrated.documents, migrated.children, migrated.orphans), (1, 1, 4));
         assert_eq!(
             all(&stored(db)).await,
             [doc! { "_id": 0, "addresses": [{ "_id": 1, "id": 1 }] }]

@@ -63,7 +63,7 @@ async fn after_a_dropped_call_the_callers_transaction_accepts_no_writes_and_no_c
         log.delete_one(doc! {}).session(&mut session).await.unwrap_err();
         log.find_one(doc! {}).session(&mut session).await.unwrap_err();
         let insert = products.insert(&review(1)).session(&mut session).await;
-        let children = products.children(1).session(&mut session).await;
+        let children = products.children(1).session(&mut session).page().await;
         for error in [
             trades.append(&2, &spread(0)).session(&mut session).await.unwrap_err(),
             trades.counts(&1).session(&mut session).await.unwrap_err(),
@@ -79,7 +79,7 @@ async fn after_a_dropped_call_the_callers_transaction_accepts_no_writes_and_no_c
         assert_eq!(all(&db.plain_collection("log")).await, [doc! { "_id": 0 }]);
         assert_eq!(trades.counts(&1).await.unwrap().items, 0);
         assert_eq!(trades.counts(&2).await.unwrap().items, 0);
-        assert_eq!(products.children(1).await.unwrap().children, []);
+        assert_eq!(products.children(1).page().await.unwrap().items, []);
     })
     .await;
 }

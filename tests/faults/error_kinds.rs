@@ -310,7 +310,7 @@ async fn an_error_names_the_collection_of_its_document() {
             foreign
         );
         assert_eq!(
-            at_fault(products.children(1).await.unwrap_err(), "review", None),
+            at_fault(products.children(1).page().await.unwrap_err(), "review", None),
             foreign
         );
     })

@@ -55,7 +55,7 @@ async fn each_element_follows_its_own_source() {
         );
         db.recorder().clear();
         let updated = orders.update_source(2, rename("blue ink")).await.unwrap();
-        assert_eq!((updated.version, updated.copies_updated), (1, 2));
+        assert_eq!((updated.version, updated.copies), (1, 2));
         let sweep = db.recorder().commands()[1].essence();
         let statement = sweep.get_array("updates").unwrap()[0].as_document().unwrap();
         assert_eq!(statement.get_str("hint").unwrap(), "products._id_1_products.v_1");

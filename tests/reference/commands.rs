@@ -150,7 +150,7 @@ async fn the_server_examines_only_outdated_copies() {
         customers(db).update_one(doc! { "_id": 1 }, at_5).await.unwrap();
 
         let updated = orders.update_source(1, rename("Bea")).await.unwrap();
-        assert_eq!(updated.copies_updated, 3);
+        assert_eq!(updated.copies, 3);
         assert_eq!(db.recorder().names(), ["findAndModify", "update"]);
         let examined = explain(db, &db.recorder().commands()[1]).await;
         assert_eq!((examined.documents, examined.index.as_str()), (0, INDEX));

@@ -172,7 +172,7 @@ async fn a_write_that_a_rename_overtakes_is_refreshed() {
             let renamed = fast.update_source(1, rename("Bea")).into_future();
             let (written, updated) = overtaken(db, &slow, is_insert, renamed).await;
             written.unwrap();
-            assert_eq!(updated.unwrap().copies_updated, 0, "the sweep came before the order");
+            assert_eq!(updated.unwrap().copies, 0, "the sweep came before the order");
             assert!(names(db).ends_with("find update"), "{is_insert}");
             assert_eq!(copy_in(db, 7).await.get_str("name").unwrap(), "Bea");
             assert_eq!(assert_current(db, &slow).await, 1);
@@ -197,8 +197,8 @@ async fn a_sweep_that_another_one_overtakes_changes_nothing() {
         });
         blocked.disable().await;
         let (first, second) = (first.unwrap(), second.unwrap());
-        assert_eq!((first.version, first.copies_updated), (1, 0));
-        assert_eq!((second.version, second.copies_updated), (2, 3));
+        assert_eq!((first.version, first.copies), (1, 0));
+        assert_eq!((second.version, second.copies), (2, 3));
         assert_eq!(assert_current(db, &slow).await, 3);
         for id in 1..=3 {
             assert_eq!(copy_in(db, id).await.get_str("name").unwrap(), "Cas");

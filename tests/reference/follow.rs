@@ -271,7 +271,7 @@ async fn every_reference_follows_except_snapshots() {
         stored(db).insert_one(array.clone()).await.unwrap();
         update_plainly(db, 1, rename("Dan")).await;
         assert_eq!(settled(db, &orders, "an array").await, 4);
-        assert_eq!(orders.update_source(1, rename("Eve")).await.unwrap().copies_updated, 4);
+        assert_eq!(orders.update_source(1, rename("Eve")).await.unwrap().copies, 4);
         assert_eq!(stored(db).find_one(doc! { "_id": 9 }).await.unwrap().unwrap(), array);
         stored(db).delete_one(doc! { "_id": 9 }).await.unwrap();
         assert_eq!(corrected(db, &orders, "without it").await, 0);

@@ -52,9 +52,9 @@ async fn a_rename_that_died_before_its_sweep_is_completed() {
             let fresh = orders.get(1).max_staleness(0).await.unwrap().unwrap();
             assert_eq!(fresh.get_document("customer").unwrap().get_str("name").unwrap(), "Bea");
             match by {
-                0 => assert_eq!(orders.refresh_copies(1).await.unwrap().copies_updated, 3),
+                0 => assert_eq!(orders.refresh_copies(1).await.unwrap().copies, 3),
                 1 => assert_eq!(repaired(&orders).await.len(), 3),
-                _ => assert_eq!(orders.update_source(1, rename("Cas")).await.unwrap().copies_updated, 3),
+                _ => assert_eq!(orders.update_source(1, rename("Cas")).await.unwrap().copies, 3),
             }
             assert_eq!(assert_current(db, &orders).await, 3);
         }
@@ -140,7 +140,7 @@ async fn an_error_after_the_first_write_reports_that_write() {
         assert_eq!(error.stored_count(), Some(1), "{error:?}");
         assert!(error.to_string().contains("refresh_copies()"), "{error}");
         assert_eq!(judge(db).await.stale, 1);
-        assert_eq!(orders.refresh_copies(1).await.unwrap().copies_updated, 1);
+        assert_eq!(orders.refresh_copies(1).await.unwrap().copies, 1);
 
         let fault = fails(2);
         let error = orders.insert(&order(8, 1)).await.unwrap_err();

@@ -181,7 +181,7 @@ impl Run<'_> {
                 match model.sources.get(&customer) {
                     Some(source) => {
                         let updated = updated.unwrap();
-                        assert_eq!((updated.version as i64, updated.copies_updated), (source.version, 0));
+                        assert_eq!((updated.version as i64, updated.copies), (source.version, 0));
                     }
                     None => is_kind(updated, ErrorKind::NotFound, &call),
                 }
@@ -215,17 +215,13 @@ impl Run<'_> {
         call: &Call,
         customer: usize,
         name: Option<i32>,
-        updated: Result<mongo_patterns::reference::SourceUpdated, mongo_patterns::Error>,
+        updated: Result<mongo_patterns::reference::UpdatedSource, mongo_patterns::Error>,
     ) {
         match self.model.change(customer, name) {
             Some(version) => {
                 let updated = updated.unwrap();
                 let copies = self.model.sweep(customer);
-                assert_eq!(
-                    (updated.version as i64, updated.copies_updated),
-                    (version, copies),
-                    "{call:?}"
-                );
+                assert_eq!((updated.version as i64, updated.copies), (version, copies), "{call:?}");
             }
             None => is_kind(updated, ErrorKind::NotFound, call),
         }

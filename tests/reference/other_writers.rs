@@ -36,7 +36,7 @@ async fn all_copies_follow_any_change_of_their_source() {
         db.recorder().clear();
         let refreshed = orders.refresh_copies(1).await.unwrap();
         assert_eq!(names(db), "findAndModify aggregate update");
-        assert_eq!((refreshed.version, refreshed.copies_updated), (1, 2));
+        assert_eq!((refreshed.version, refreshed.copies), (1, 2));
         assert_eq!(assert_current(db, &orders).await, 3);
         assert_eq!(name(orders.get(7).await.unwrap()), "Bea");
         orders.update_source(1, rename("Cas")).await.unwrap();
@@ -46,7 +46,7 @@ async fn all_copies_follow_any_change_of_their_source() {
             .await
             .unwrap();
         let refreshed = orders.refresh_copies(1).await.unwrap();
-        assert_eq!((refreshed.version, refreshed.copies_updated), (3, 2));
+        assert_eq!((refreshed.version, refreshed.copies), (3, 2));
         assert_eq!(assert_current(db, &orders).await, 3);
         let unknown = orders.refresh_copies(77).await.unwrap_err();
         assert_eq!(unknown.kind(), ErrorKind::NotFound);
@@ -93,7 +93,7 @@ async fn a_change_of_an_embedded_child_and_its_copies_can_be_one_transaction() {
             let change = customers.update_child(1, "home", to("Galway"));
             change.session(&mut session).await.unwrap();
             let refreshed = orders.refresh_copies(1).session(&mut session).await.unwrap();
-            assert_eq!(refreshed.copies_updated, 1);
+            assert_eq!(refreshed.copies, 1);
             match commits {
                 true => session.commit_transaction().await.unwrap(),
                 false => session.abort_transaction().await.unwrap(),

@@ -237,7 +237,7 @@ async fn a_changed_key_reaches_the_copies_and_names_the_source_from_then_on() {
             assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
         }
         let updated = orders.update_source(1, set("anna")).await.unwrap();
-        assert_eq!((updated.version, updated.copies_updated), (1, 3));
+        assert_eq!((updated.version, updated.copies), (1, 3));
         assert_eq!(
             copy_in(db, 0).await,
             doc! { "_id": 1, "username": "anna", "name": "Ann", "v": 1_i64 }
@@ -351,7 +351,7 @@ async fn a_transaction_of_the_caller_keeps_the_key() {
         };
         until_blocked(db, doc! { "command.findAndModify": "customers" }).await;
         session.commit_transaction().await.unwrap();
-        assert_eq!(changes.await.unwrap().unwrap().copies_updated, 2);
+        assert_eq!(changes.await.unwrap().unwrap().copies, 2);
         assert_eq!(assert_attached(db, &orders).await, 3);
         session.start_transaction().await.unwrap();
         let unknown = by("1-d", "ann");

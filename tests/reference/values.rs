@@ -114,7 +114,7 @@ async fn a_number_of_another_type_is_the_same_id() {
             );
         }
         let updated = orders.update_source(1.0, rename("Bea")).await.unwrap();
-        assert_eq!(updated.copies_updated, 4);
+        assert_eq!(updated.copies, 4);
         assert_eq!(assert_current(db, &orders).await, 4);
         let refused = orders.delete_source(1_i64).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Referenced);

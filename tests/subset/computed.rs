@@ -120,12 +120,12 @@ async fn values_are_read_in_one_round_trip_for_any_number_of_fields() {
             products.delete(1, 4).await.unwrap();
             assert!(!names(db).contains("getMore"), "{number}: {}", names(db));
             db.recorder().clear();
-            products.rebuild(1).await.unwrap();
+            products.refresh(1).await.unwrap();
             assert_eq!(names(db), "find find aggregate update", "{number}");
             let mut session = db.client().start_session().await.unwrap();
             session.start_transaction().await.unwrap();
             db.recorder().clear();
-            products.rebuild(1).session(&mut session).await.unwrap();
+            products.refresh(1).session(&mut session).await.unwrap();
             assert!(!names(db).contains("getMore"), "{number}: {}", names(db));
             session.abort_transaction().await.unwrap();
         }
@@ -151,7 +151,7 @@ async fn computed_fields_are_read_by_indexes_only() {
             assert!(examined.documents <= 1 && examined.keys <= 2, "{examined:?}");
         }
         db.recorder().clear();
-        products.rebuild(1).await.unwrap();
+        products.refresh(1).await.unwrap();
         let commands = db.recorder().commands();
         let aggregate = commands.iter().find(|command| command.name == "aggregate").unwrap();
         let examined = explain(db, aggregate).await;
@@ -206,11 +206,11 @@ async fn wrong_computed_fields_are_found_and_repaired() {
             assert_eq!(miscounted(db).await, [], "{bad}");
 
             change_product(db, bad.clone()).await;
-            products.rebuild(1).await.unwrap();
+            products.refresh(1).await.unwrap();
             assert_eq!(miscounted(db).await, [], "{bad}");
 
             change_product(db, bad.clone()).await;
-            assert_eq!(products.rebuild_all().await.unwrap().rebuilt_individually, 0);
+            assert_eq!(products.refresh_all().await.unwrap().rebuilt_individually, 0);
             assert_eq!(miscounted(db).await, [], "{bad}");
 
             // A transaction changes a plausible value, and computes any other.
@@ -218,7 +218,7 @@ async fn wrong_computed_fields_are_found_and_repaired() {
             products.insert(&rated(1, -1, 5)).await.unwrap();
             products.delete(1, -1).await.unwrap();
             assert_eq!(stale(&products).await.is_empty(), !is_changed, "{bad}");
-            products.rebuild(1).await.unwrap();
+            products.refresh(1).await.unwrap();
         }
         // A transaction that finds no value computes it.
         change_product(db, doc! { "$unset": { "stars": 1 } }).await;
@@ -257,7 +257,7 @@ async fn computed_fields_in_a_callers_transaction_are_atomic_with_it() {
             products.delete(1, 1).session(&mut session).await.unwrap();
             products.delete(1, 1).session(&mut session).await.unwrap();
             if commit {
-                products.rebuild(1).session(&mut session).await.unwrap();
+                products.refresh(1).session(&mut session).await.unwrap();
                 session.commit_transaction().await.unwrap();
             } else {
                 session.abort_transaction().await.unwrap();
@@ -275,7 +275,7 @@ async fn the_total_is_counted_by_the_index_only() {
         let products: Products = ready(db, builder(db.database()).total_field("review_count")).await;
         let children: Vec<Review> = (0..100).map(review).collect();
         products.insert_many(&children).await.unwrap();
-        products.rebuild(1).await.unwrap();
+        products.refresh(1).await.unwrap();
         let mut commands = db.recorder().commands();
         commands.pop();
         assert_eq!(commands.last().unwrap().name, "aggregate");

@@ -105,7 +105,7 @@ async fn values_of_all_types_are_counted_as_they_are() {
         let stored = figures(db).await;
         let unset = doc! { "rating_sum": 1, "stars": 1, "lowest": 1, "highest": 1 };
         change_product(db, doc! { "$unset": unset }).await;
-        products.rebuild_all().await.unwrap();
+        products.refresh_all().await.unwrap();
         assert_eq!(stale(&products).await, []);
         assert_eq!(
             stored.get_array("stars").unwrap().len(),
@@ -170,7 +170,7 @@ async fn a_sum_of_doubles_is_right_within_a_tolerance() {
         let off = doc! { "$inc": { "rating_sum": 0.001 } };
         change_product(db, off).await;
         assert_eq!(stale(&products).await, [Bson::Int32(1)]);
-        products.rebuild(1).await.unwrap();
+        products.refresh(1).await.unwrap();
 
         // A sum that was NaN is one again.
         for value in [Bson::Double(f64::NAN), Bson::Double(f64::INFINITY)] {
@@ -190,8 +190,8 @@ async fn a_sum_of_doubles_is_right_within_a_tolerance() {
                 products.delete(1, id).await.unwrap();
             }
         }
-        products.rebuild_all().await.unwrap();
-        products.rebuild(1).await.unwrap();
+        products.refresh_all().await.unwrap();
+        products.refresh(1).await.unwrap();
         assert_eq!(figures(db).await.get_i64("rating_sum").unwrap(), 10 << 50);
         let off = doc! { "$inc": { "rating_sum": 1 } };
         change_product(db, off).await;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::future::join_all;
 use mongo_patterns::ErrorKind;
-use mongo_patterns::subset::{Direction, Followed, Subset};
+use mongo_patterns::subset::{Followed, Subset};
 use mongo_patterns_testkit::{self as testkit, FailPoint};
 use mongodb::bson::{Bson, doc};
 use tokio::sync::{oneshot, watch};
@@ -347,7 +347,7 @@ async fn a_follower_without_a_server_can_be_stopped() {
 async fn a_name_belongs_to_one_pair_of_collections_and_fields() {
     testkit::run(async |db| {
         behind(db, 1, 3).await;
-        let of_field = Subset::new("newest").order_by("published_date", Direction::Descending);
+        let of_field = Subset::new("newest").sort(doc! { "published_date": -1 });
         let other: Products = builder_of(db.database(), of_field).build().unwrap();
         let record = records(db).await;
         let error = other.follow(NAME).run_until_current().await.unwrap_err();

@@ -3,7 +3,7 @@
 //! The futures of a test are polled by one thread, in their order: the first call locks the product, and all others join.
 
 use futures::future::join_all;
-use mongo_patterns::subset::Inserted;
+use mongo_patterns::subset::InsertedChild;
 use mongo_patterns::{ErrorKind, Result};
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{Document, doc};
@@ -35,7 +35,7 @@ async fn written(db: &TestDatabase) -> Products {
 }
 
 /// Inserts reviews concurrently. Returns the results in order.
-async fn insert_all(products: &Products, new: &[Review]) -> Vec<Result<Inserted>> {
+async fn insert_all(products: &Products, new: &[Review]) -> Vec<Result<InsertedChild>> {
     join_all(new.iter().map(|new| products.insert(new).into_future())).await
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use mongo_patterns::ErrorKind;
-use mongo_patterns::subset::{Direction, Subset};
+use mongo_patterns::subset::Subset;
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::Database;
 use mongodb::bson::{Bson, Document, doc};
@@ -67,7 +67,7 @@ async fn two_collections_are_migrated_with_concurrent_writers() {
         for writer in writers {
             writer.await.unwrap();
         }
-        assert_eq!((migrated.parents, migrated.orphans), (PARENTS as u64, 3));
+        assert_eq!((migrated.documents, migrated.orphans), (PARENTS as u64, 3));
         assert_eq!(products.migrate_existing().plan().await.unwrap().migrated.orphans, 3);
         assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
         assert_eq!(findings(&products).await.len(), 1, "the children without a parent");
@@ -77,7 +77,7 @@ async fn two_collections_are_migrated_with_concurrent_writers() {
 
 /// Returns a repository with a subset of this size whose order is the author.
 fn by_author(database: &Database, size: u32) -> Products {
-    let by_author = Subset::new("reviews").order_by("review_author", Direction::Ascending);
+    let by_author = Subset::new("reviews").sort(doc! { "review_author": 1 });
     builder_of(database, by_author.size(size)).build().unwrap()
 }
 
@@ -162,7 +162,7 @@ async fn another_order_with_concurrent_writers() {
         for writer in writers {
             writer.await.unwrap();
         }
-        assert_eq!(changed.parents, PARENTS as u64);
+        assert_eq!(changed.documents, PARENTS as u64);
         assert_eq!(changed.created_indexes, ["product_id_1_review_author_1_review_id_1"]);
         assert_eq!(
             changed.dropped_index.as_deref(),
@@ -179,7 +179,7 @@ async fn another_order_with_concurrent_writers() {
             );
         }
         assert_eq!(findings(&new).await.len(), 1, "the children without a parent");
-        let error = old.rebuild(1).await.unwrap_err();
+        let error = old.refresh(1).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::IndexMissing, "{error:?}");
     })
     .await;
@@ -196,16 +196,16 @@ async fn children_read_by_the_old_order_are_not_written_after_the_migration() {
         db.plain_collection::<Review>("review").insert_many(both).await.unwrap();
         let old: Products = builder_of(db.database(), newest().size(1)).build().unwrap();
         old.migrate_existing().await.unwrap();
-        old.rebuild(1).await.unwrap();
+        old.refresh(1).await.unwrap();
         assert_eq!(embedded(db).await, [1]);
         // A writer with the new order has begun before the migration, so its product is correct by then.
         let database = db.plain_client().database(db.database().name());
         let new = by_author(&database, 1);
         new.ensure_indexes().replace_settings().await.unwrap();
-        new.rebuild(1).await.unwrap();
+        new.refresh(1).await.unwrap();
         assert_eq!(embedded(db).await, [2]);
         db.recorder().clear();
-        let mut late = Box::pin(old.rebuild(1).into_future());
+        let mut late = Box::pin(old.refresh(1).into_future());
         // Version and children are read, and the update waits.
         let slow = FailPoint::on(&["update"])
             .times(1)
@@ -254,7 +254,7 @@ async fn another_size_and_other_fields() {
             let drops = |command: &Document| command.contains_key("dropIndexes");
             assert!(!plan.commands.iter().any(|planned| drops(&planned.command)));
             let changed = new.migrate_layout_from(&old).await.unwrap();
-            assert_eq!((changed.parents, changed.dropped_index), (PARENTS as u64, None));
+            assert_eq!((changed.documents, changed.dropped_index), (PARENTS as u64, None));
             let shown = shown_reviews(db).await;
             assert_eq!(shown.len(), size as usize);
             let fields = shown[0].as_document().unwrap().len();
@@ -276,12 +276,9 @@ async fn another_size_and_other_fields() {
 async fn other_names_or_collections_are_refused() {
     testkit::run(async |db| {
         let old: Products = builder(db.database()).build().unwrap();
-        let renamed: Products = builder_of(
-            db.database(),
-            Subset::new("newest").order_by("published_date", Direction::Descending),
-        )
-        .build()
-        .unwrap();
+        let renamed: Products = builder_of(db.database(), Subset::new("newest").sort(doc! { "published_date": -1 }))
+            .build()
+            .unwrap();
         let elsewhere = by_author(&db.plain_client().database("other"), 10);
         for new in [renamed, elsewhere] {
             let error = new.migrate_layout_from(&old).await.unwrap_err();

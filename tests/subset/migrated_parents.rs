@@ -84,7 +84,7 @@ async fn a_child_that_was_deleted_from_the_collection_leaves_the_subset_by_a_reb
         reviews(db).delete_one(doc! { "review_id": 14 }).await.unwrap();
         let repaired: Vec<Repaired> = products.repair().stream().try_collect().await.unwrap();
         assert_eq!(repaired[0].unrepaired, Some(Unrepaired::NotStored));
-        assert_eq!(products.rebuild(1).await.unwrap().embedded, 10);
+        assert_eq!(products.refresh(1).await.unwrap().embedded, 10);
         assert_eq!(findings(&products).await, []);
         assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
     })

@@ -1,7 +1,7 @@
 //! The migration of children that are all embedded in their parents.
 
 use futures::TryStreamExt;
-use mongo_patterns::subset::{Direction, Finding, Migrated, Subset};
+use mongo_patterns::subset::{Finding, Migrated, Subset};
 use mongo_patterns::{Error, ErrorKind};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::IndexModel;
@@ -36,7 +36,7 @@ async fn all_reviews_are_migrated_and_each_product_keeps_the_first() {
         let products = unmigrated(db);
         let moved = products.migrate_from_embedded().chunk(100).await.unwrap();
         let children = expected.len() as u64;
-        assert_eq!((moved.parents, moved.children, moved.resumed), (40, children, false));
+        assert_eq!((moved.documents, moved.children, moved.resumed), (40, children, false));
         assert_eq!(stored(db).await, expected);
         assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
         assert_eq!(findings(&products).await, []);
@@ -50,7 +50,7 @@ async fn all_reviews_are_migrated_and_each_product_keeps_the_first() {
         // A second call changes nothing.
         let before = (all(&product(db)).await, all(&reviews(db)).await);
         let again = products.migrate_from_embedded().await.unwrap();
-        assert_eq!((again.parents, again.children, again.resumed), (0, 0, false));
+        assert_eq!((again.documents, again.children, again.resumed), (0, 0, false));
         assert_eq!((all(&product(db)).await, all(&reviews(db)).await), before);
     })
     .await;
@@ -88,7 +88,7 @@ async fn hostile_ids_values_and_names_are_migrated_literally() {
             .build()
             .unwrap();
         let moved = products.migrate_from_embedded().await.unwrap();
-        assert_eq!((moved.parents, moved.children), (5, 20));
+        assert_eq!((moved.documents, moved.children), (5, 20));
         let mut found = stored(db).await;
         for document in &expected {
             let position = found.iter().position(|found| found == document);
@@ -113,7 +113,7 @@ async fn children_keep_their_ids() {
         let children = |from: i32| (from..from + 3).map(child).collect::<Vec<_>>();
         let parents = [("a", 0), ("b", 10)].map(|(id, from)| doc! { "_id": id, "reviews": children(from) });
         product(db).insert_many(parents).await.unwrap();
-        let best = Subset::new("reviews").order_by("stars", Direction::Descending).size(1);
+        let best = Subset::new("reviews").sort(doc! { "stars": -1 }).size(1);
         let products = builder_of(db.database(), best).child_id_field("_id");
         let products: Any = products.build().unwrap();
         assert_eq!(products.migrate_from_embedded().await.unwrap().children, 6);
@@ -300,7 +300,7 @@ async fn children_that_are_embedded_concurrently_stay_and_are_reported() {
         let found = stored_product(db).await;
         assert_eq!(found.get_array("reviews").unwrap().len() as u64, of_one + 1);
         let again = products.migrate_from_embedded().await.unwrap();
-        assert_eq!((again.parents, again.resumed), (1, true));
+        assert_eq!((again.documents, again.resumed), (1, true));
         assert_eq!(stored(db).await.len(), expected.len() + 1);
         assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
     })

@@ -87,10 +87,10 @@ async fn a_product_of_nearly_16_mib_is_migrated_like_the_others() {
                 _ => migrate().await,
             };
             let migrated = migrated.unwrap();
-            assert_eq!((migrated.parents, migrated.children), (15, children), "{copied}");
+            assert_eq!((migrated.documents, migrated.children), (15, children), "{copied}");
             assert_migrated(db, &products, &large, children).await;
             let again = products.migrate_from_embedded().await.unwrap();
-            assert_eq!((again.parents, again.resumed), (0, false));
+            assert_eq!((again.documents, again.resumed), (0, false));
         }
     })
     .await;
@@ -114,7 +114,7 @@ async fn a_product_with_few_embedded_and_very_many_stored_reviews_is_migrated() 
         }
         let products = any_products(db);
         let migrated = products.migrate_from_embedded().allow_non_empty_target().await.unwrap();
-        assert_eq!((migrated.parents, migrated.children), (1, 1));
+        assert_eq!((migrated.documents, migrated.children), (1, 1));
         assert_eq!(reviews(db).count_documents(doc! {}).await.unwrap(), 1101);
         let stored = product(db).find_one(doc! { "_id": LARGE }).await.unwrap().unwrap();
         assert_eq!(stored.get_array("reviews").unwrap()[0], embedded[0].clone().into());
@@ -140,7 +140,7 @@ async fn a_stale_subset_of_more_than_8_mib_is_found_and_rebuilt() {
             let stale = doc! { "$set": { "reviews": &old, "reviews_version": version } };
             product(db).update_one(doc! { "_id": 1 }, stale).await.unwrap();
             assert_eq!(any_findings(&products).await.len(), 1, "{with_unmanaged}");
-            let rebuilt = products.rebuild_all().await.unwrap();
+            let rebuilt = products.refresh_all().await.unwrap();
             assert_eq!(rebuilt.rebuilt_individually, 0, "{with_unmanaged}");
             let stored = all(&product(db)).await.remove(0);
             let expected: Vec<Bson> = new.iter().cloned().map(Bson::Document).collect();

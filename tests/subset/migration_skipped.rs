@@ -32,13 +32,13 @@ async fn invalid_parents_are_found_and_migrated_when_they_are_repaired() {
         assert_eq!(product(db).count_documents(found.filter).await.unwrap(), 6);
         let list = db.plain_collection::<Document>("skipped");
         let migration = || products.migrate_from_embedded().skip_invalid(&list);
-        assert_eq!(migration().await.unwrap().parents, 20);
+        assert_eq!(migration().await.unwrap().documents, 20);
 
         let before = all(&product(db)).await;
         let repaired = doc! { "$set": { "reviews": [embedded_review(1, 1)] } };
         product(db).update_one(doc! { "_id": 904 }, repaired).await.unwrap();
         let again = migration().allow_non_empty_target().await.unwrap();
-        assert_eq!((again.parents, again.skipped.total()), (1, 5));
+        assert_eq!((again.documents, again.skipped.total()), (1, 5));
         let others = |mut parents: Vec<Document>| {
             parents.retain(|parent| parent.get_i32("_id").unwrap() != 904);
             parents
@@ -85,7 +85,7 @@ async fn another_filter_is_refused_when_it_resumes() {
             .allow_non_empty_target()
             .await
             .unwrap();
-        assert!(rest.parents > 0 && stored(db).await == expected);
+        assert!(rest.documents > 0 && stored(db).await == expected);
     })
     .await;
 }

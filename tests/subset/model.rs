@@ -27,7 +27,7 @@ enum Call {
     Replace(i32, i64),
     Delete(i32),
     DeleteParent,
-    Rebuild,
+    Refresh,
     Get,
     Child(i32),
     Children(u32),
@@ -46,7 +46,7 @@ fn call() -> impl Strategy<Value = (usize, Call)> {
         2 => review().prop_map(|(id, days)| Call::Shift(id, days - 2)),
         2 => review().prop_map(|(id, day)| Call::Replace(id, day)),
         6 => id().prop_map(Call::Delete),
-        1 => prop::bool::weighted(0.3).prop_map(|all| if all { Call::DeleteParent } else { Call::Rebuild }),
+        1 => prop::bool::weighted(0.3).prop_map(|all| if all { Call::DeleteParent } else { Call::Refresh }),
         1 => Just(Call::Get),
         1 => id().prop_map(Call::Child),
         1 => (1..4_u32).prop_map(Call::Children),
@@ -103,7 +103,7 @@ impl Model<'_> {
             (stored, Call::DeleteParent) => {
                 let deleted = products.delete_parent(product).await.unwrap();
                 assert_eq!(deleted.found, stored.is_some());
-                assert_eq!(deleted.children, stored.map_or(0, |reviews| reviews.len() as u64));
+                assert_eq!(deleted.documents, stored.map_or(0, |reviews| reviews.len() as u64 + 1));
                 self.gone[of] |= deleted.found;
             }
             (None, call) => self.on_none(product, call).await,
@@ -159,11 +159,11 @@ impl Model<'_> {
                 let deleted = products.delete(product, id).await.unwrap();
                 assert_eq!(deleted.found, reviews.remove(&id).is_some());
             }
-            Call::Rebuild => {
-                let rebuilt = products.rebuild(product).await.unwrap();
+            Call::Refresh => {
+                let refreshed = products.refresh(product).await.unwrap();
                 let shown = self.kind.shown(reviews);
                 assert_eq!(
-                    rebuilt.embedded,
+                    refreshed.embedded,
                     shown.iter().map(|(_, ids)| ids.len() as u64).sum::<u64>()
                 );
             }
@@ -179,8 +179,14 @@ impl Model<'_> {
             Call::Children(limit) => {
                 let (mut read, mut token) = (Vec::new(), None);
                 loop {
-                    let page = products.children(product).limit(limit).after(token).await.unwrap();
-                    read.extend(page.children.into_iter().map(|child| child.review_id));
+                    let page = products
+                        .children(product)
+                        .limit(limit)
+                        .after(token)
+                        .page()
+                        .await
+                        .unwrap();
+                    read.extend(page.items.into_iter().map(|child| child.review_id));
                     token = page.next;
                     if token.is_none() {
                         break;
@@ -196,15 +202,21 @@ impl Model<'_> {
     /// Reads to the last page, and back.
     async fn children_back(&self, product: i32, reviews: &Reviews, limit: u32) {
         let (products, expected) = (self.products, in_order(reviews));
-        let mut page = products.children(product).limit(1).await.unwrap();
+        let mut page = products.children(product).limit(1).page().await.unwrap();
         while let Some(next) = page.next.clone() {
-            page = products.children(product).limit(1).after(next).await.unwrap();
+            page = products.children(product).limit(1).after(next).page().await.unwrap();
         }
         let ids = |page: Vec<Review>| page.into_iter().map(|review| review.review_id).collect::<Vec<_>>();
-        let (mut read, mut token) = (ids(page.children), page.previous);
+        let (mut read, mut token) = (ids(page.items), page.previous);
         while let Some(position) = token {
-            let page = products.children(product).limit(limit).before(position).await.unwrap();
-            let mut before = ids(page.children);
+            let page = products
+                .children(product)
+                .limit(limit)
+                .before(position)
+                .page()
+                .await
+                .unwrap();
+            let mut before = ids(page.items);
             before.append(&mut read);
             read = before;
             token = page.previous;
@@ -243,10 +255,10 @@ impl Model<'_> {
                 kind(products.update(product, id, update(&call)).await).map(drop)
             }
             Call::Delete(id) => kind(products.delete(product, id).await).map(drop),
-            Call::Rebuild => kind(products.rebuild(product).await).map(drop),
+            Call::Refresh => kind(products.refresh(product).await).map(drop),
             _ => {
                 assert_eq!(products.get(product).await.unwrap(), None);
-                assert_eq!(products.children(product).await.unwrap().children, []);
+                assert_eq!(products.children(product).page().await.unwrap().items, []);
                 return;
             }
         };

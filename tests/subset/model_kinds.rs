@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use mongo_patterns::subset::{Direction, Subset, SubsetRepositoryBuilder};
+use mongo_patterns::subset::{Subset, SubsetRepositoryBuilder};
 use mongodb::bson::{Bson, Document, doc};
 
 use support::subset::*;
@@ -37,8 +37,8 @@ impl Kind {
                 .min("published_date", "oldest")
                 .max("published_date", "newest"),
             Self::Several => {
-                let oldest = Subset::new("oldest").order_by("published_date", Direction::Ascending);
-                let first_id = Subset::new("first_id").order_by("review_id", Direction::Ascending);
+                let oldest = Subset::new("oldest").sort(doc! { "published_date": 1 });
+                let first_id = Subset::new("first_id").sort(doc! { "review_id": 1 });
                 builder
                     .subset(oldest.size(2).filter(doc! { "review_id": { "$lt": 5 } }))
                     .subset(first_id.size(1).embedded_fields(["published_date"]))

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use futures::future::join_all;
 use mongo_patterns::ErrorKind;
-use mongo_patterns::subset::{Direction, Subset};
+use mongo_patterns::subset::Subset;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::UpdateModifications;
@@ -14,7 +14,7 @@ use support::subset::*;
 
 /// Returns a repository of the three most helpful reviews of product 1, with five reviews without votes.
 async fn voted(db: &TestDatabase) -> Any {
-    let most = Subset::new("reviews").order_by("votes", Direction::Descending).size(3);
+    let most = Subset::new("reviews").sort(doc! { "votes": -1 }).size(3);
     let products = ready(db, builder_of(db.database(), most)).await;
     let review = |id: i32| doc! { "review_id": id, "product_id": 1, "votes": 0, "text": "secret" };
     let children: Vec<Document> = (1..=5).map(review).collect();

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use futures::TryStreamExt;
-use mongo_patterns::subset::{Direction, Finding, Problem, Subset, SubsetRepositoryBuilder};
+use mongo_patterns::subset::{Finding, Problem, Subset, SubsetRepositoryBuilder};
 use mongo_patterns_testkit::TestDatabase;
 use mongodb::Database;
 use mongodb::bson::{Bson, Document, doc};
@@ -98,7 +98,7 @@ pub fn reviewed(product: i32, id: i32, published: i64, stars: i32) -> Document {
 
 pub fn best() -> Subset {
     Subset::new("top_rated")
-        .order_by("stars", Direction::Descending)
+        .sort(doc! { "stars": -1 })
         .size(2)
         .filter(doc! { "stars": { "$gte": 4 } })
         .embedded_fields(["stars"])
@@ -106,8 +106,7 @@ pub fn best() -> Subset {
 
 pub fn unnoticed() -> Subset {
     Subset::new("unnoticed")
-        .order_by("votes", Direction::Ascending)
-        .order_by("published_date", Direction::Descending)
+        .sort(doc! { "votes": 1, "published_date": -1 })
         .size(4)
         .filter(doc! { "hidden": { "$ne": true } })
 }

@@ -1,7 +1,7 @@
 //! Reads: a product with its newest reviews by one find, and all reviews by pages.
 
 use mongo_patterns::ErrorKind;
-use mongo_patterns::subset::{ChildToken, Direction, Subset};
+use mongo_patterns::subset::{ChildToken, Subset};
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::spec::BinarySubtype;
@@ -45,45 +45,45 @@ async fn every_page_examines_what_it_returns() {
         let ids = |reviews: &[Review]| reviews.iter().map(|review| review.review_id).collect::<Vec<_>>();
         let all: Vec<i32> = (0..95).rev().collect();
 
-        let mut page = products.children(1).limit(10).await.unwrap();
+        let mut page = products.children(1).limit(10).page().await.unwrap();
         assert_eq!(page.previous, None);
-        let (mut forward, mut pages) = (ids(&page.children), Vec::new());
+        let (mut forward, mut pages) = (ids(&page.items), Vec::new());
         while let Some(next) = page.next.clone() {
             db.recorder().clear();
             pages.push(page);
-            page = products.children(1).limit(10).after(next).await.unwrap();
+            page = products.children(1).limit(10).after(next).page().await.unwrap();
             assert_eq!(db.recorder().names(), ["find"]);
             let examined = explain_last(db).await;
-            assert_eq!(examined.documents, page.children.len() as i64, "{examined:?}");
+            assert_eq!(examined.documents, page.items.len() as i64, "{examined:?}");
             assert!(examined.keys <= 12, "{examined:?}");
-            forward.extend(ids(&page.children));
+            forward.extend(ids(&page.items));
         }
         assert_eq!(forward, all);
-        assert_eq!((pages.len(), page.children.len()), (9, 5));
+        assert_eq!((pages.len(), page.items.len()), (9, 5));
 
         while let Some(previous) = page.previous.clone() {
             db.recorder().clear();
-            page = products.children(1).limit(10).before(previous).await.unwrap();
+            page = products.children(1).limit(10).before(previous).page().await.unwrap();
             let examined = explain_last(db).await;
-            assert_eq!(examined.documents, page.children.len() as i64, "{examined:?}");
+            assert_eq!(examined.documents, page.items.len() as i64, "{examined:?}");
             assert!(examined.keys <= 12, "{examined:?}");
-            let expected = pages.pop().map(|page| ids(&page.children)).unwrap_or_default();
-            assert_eq!(ids(&page.children), expected);
+            let expected = pages.pop().map(|page| ids(&page.items)).unwrap_or_default();
+            assert_eq!(ids(&page.items), expected);
         }
         assert!(pages.is_empty());
         let first = page
             .next
             .expect("an empty page before the first continues with the first");
-        let again = products.children(1).limit(3).after(first).await.unwrap();
-        assert_eq!(ids(&again.children), [94, 93, 92]);
-        assert_eq!(products.children(9).await.unwrap().children, []);
+        let again = products.children(1).limit(3).after(first).page().await.unwrap();
+        assert_eq!(ids(&again.items), [94, 93, 92]);
+        assert_eq!(products.children(9).page().await.unwrap().items, []);
         // A token outlives its child.
-        let token = products.children(1).limit(4).await.unwrap().next;
+        let token = products.children(1).limit(4).page().await.unwrap().next;
         for id in [91, 90] {
             products.delete(1, id).await.unwrap();
         }
-        let next = products.children(1).limit(3).after(token).await.unwrap();
-        assert_eq!(ids(&next.children), [89, 88, 87]);
+        let next = products.children(1).limit(3).after(token).page().await.unwrap();
+        assert_eq!(ids(&next.items), [89, 88, 87]);
     })
     .await;
 }
@@ -92,9 +92,8 @@ async fn every_page_examines_what_it_returns() {
 #[tokio::test]
 async fn pages_skip_no_child() {
     testkit::run(async |db| {
-        for direction in [Direction::Ascending, Direction::Descending] {
-            let order = Subset::new("reviews").order_by("rank", direction);
-            let order = order.order_by("stars", Direction::Ascending);
+        for direction in [1, -1] {
+            let order = Subset::new("reviews").sort(doc! { "rank": direction, "stars": 1 });
             let products = ready(db, builder_of::<Document, Document>(db.database(), order)).await;
             let ranks: [Bson; 8] = [
                 Bson::Null,
@@ -116,7 +115,7 @@ async fn pages_skip_no_child() {
                 new.push(child);
             }
             products.insert_many(&new).await.unwrap();
-            let whole = products.children(1).await.unwrap().children;
+            let whole = products.children(1).page().await.unwrap().items;
             assert_eq!(whole.len(), new.len());
             for limit in [1, 3, 7] {
                 let (mut forward, mut token) = (Vec::new(), None::<ChildToken>);
@@ -125,11 +124,12 @@ async fn pages_skip_no_child() {
                     let page = match &token {
                         Some(token) => read
                             .after(token.to_string().parse::<ChildToken>().unwrap())
+                            .page()
                             .await
                             .unwrap(),
-                        None => read.await.unwrap(),
+                        None => read.page().await.unwrap(),
                     };
-                    forward.extend(page.children);
+                    forward.extend(page.items);
                     match page.next {
                         Some(next) => token = Some(next),
                         None => break,
@@ -138,9 +138,9 @@ async fn pages_skip_no_child() {
                 assert_eq!(forward, whole, "{direction:?} {limit}");
                 let mut backward = Vec::new();
                 while let Some(at) = token {
-                    let page = products.children(1).limit(limit).before(at).await.unwrap();
+                    let page = products.children(1).limit(limit).before(at).page().await.unwrap();
                     token = page.previous;
-                    backward.splice(0..0, page.children);
+                    backward.splice(0..0, page.items);
                 }
                 assert!(whole.starts_with(&backward) && whole.len() - backward.len() <= limit as usize);
             }
@@ -185,8 +185,8 @@ async fn no_id_is_between_a_position_and_its_adjacent_bound() {
         ids.extend([DateTime::MIN, day(1), DateTime::MAX].map(Bson::from));
         ids.extend(object_ids.map(Bson::ObjectId));
         ids.extend([Bson::Null, ObjectId::from_bytes([255; 12]).into()]);
-        for direction in [Direction::Ascending, Direction::Descending] {
-            let order = Subset::new("reviews").order_by("stars", direction);
+        for direction in [1, -1] {
+            let order = Subset::new("reviews").sort(doc! { "stars": direction });
             let products = ready(db, builder_of::<Document, Document>(db.database(), order)).await;
             let children = ids
                 .iter()
@@ -199,15 +199,15 @@ async fn no_id_is_between_a_position_and_its_adjacent_bound() {
                     .map(|child| format!("{}", child["review_id"]))
                     .collect::<Vec<_>>()
             };
-            let whole = shown(&products.children(1).await.unwrap().children);
+            let whole = shown(&products.children(1).page().await.unwrap().items);
             assert_eq!(whole.len(), ids.len());
             let (mut in_pages, mut next) = (Vec::new(), None);
             loop {
                 db.recorder().clear();
-                let page = products.children(1).limit(1).after(next).await.unwrap();
+                let page = products.children(1).limit(1).after(next).page().await.unwrap();
                 let examined = explain_last(db).await;
                 assert!(examined.documents <= 2, "{examined:?}");
-                in_pages.extend(shown(&page.children));
+                in_pages.extend(shown(&page.items));
                 next = page.next;
                 if next.is_none() {
                     break;
@@ -226,9 +226,10 @@ async fn both_ends_of_the_children_can_be_polled() {
     testkit::run(async |db| {
         let products = products(db).await;
         let ids = |page: &[Review]| page.iter().map(|review| review.review_id).collect::<Vec<_>>();
-        let empty = products.children(1).limit(3).await.unwrap();
-        assert_eq!((empty.children.len(), &empty.next, &empty.previous), (0, &None, &None));
-        let (mut first, mut last) = (empty.first_token, empty.last_token);
+        products.insert(&review(100)).await.unwrap();
+        let page = products.children(1).limit(3).page().await.unwrap();
+        assert_eq!((page.items.len(), &page.next, &page.previous), (1, &None, &None));
+        let (mut first, mut last) = (page.first_token.unwrap(), page.last_token.unwrap());
         let (mut newest, mut oldest) = (Vec::new(), Vec::new());
         let mut stored = 1_i32;
         for round in 0..6 {
@@ -242,18 +243,18 @@ async fn both_ends_of_the_children_can_be_polled() {
             db.recorder().clear();
             let mut pages = 0;
             loop {
-                let page = products.children(1).limit(3).before(first).await.unwrap();
-                first = page.first_token.to_string().parse().unwrap();
-                newest.splice(0..0, ids(&page.children));
+                let page = products.children(1).limit(3).before(first).page().await.unwrap();
+                first = page.first_token.unwrap().to_string().parse().unwrap();
+                newest.splice(0..0, ids(&page.items));
                 pages += 1;
                 if page.previous.is_none() {
                     break;
                 }
             }
             loop {
-                let page = products.children(1).limit(3).after(last).await.unwrap();
-                last = page.last_token.to_string().parse().unwrap();
-                oldest.extend(ids(&page.children));
+                let page = products.children(1).limit(3).after(last).page().await.unwrap();
+                last = page.last_token.unwrap().to_string().parse().unwrap();
+                oldest.extend(ids(&page.items));
                 pages += 1;
                 if page.next.is_none() {
                     break;
@@ -261,13 +262,12 @@ async fn both_ends_of_the_children_can_be_polled() {
             }
             assert_eq!(db.recorder().names(), vec!["find"; pages]);
         }
-        // The first round that found children read all of both sides.
         let all: Vec<i32> = (0..200_i32)
             .rev()
             .filter(|id| *id != 100 && (*id - 100).abs() < stored)
             .collect();
-        assert_eq!(newest, all.iter().copied().filter(|id| *id >= 99).collect::<Vec<_>>());
-        assert_eq!(oldest, all.iter().copied().filter(|id| *id <= 101).collect::<Vec<_>>());
+        assert_eq!(newest, all.iter().copied().filter(|id| *id > 100).collect::<Vec<_>>());
+        assert_eq!(oldest, all.iter().copied().filter(|id| *id < 100).collect::<Vec<_>>());
     })
     .await;
 }
@@ -276,7 +276,7 @@ async fn both_ends_of_the_children_can_be_polled() {
 #[tokio::test]
 async fn tokens_of_long_and_deep_values_are_read() {
     testkit::run(async |db| {
-        let by_rank = Subset::new("reviews").order_by("rank", Direction::Ascending).size(1);
+        let by_rank = Subset::new("reviews").sort(doc! { "rank": 1 }).size(1);
         let products = ready(db, builder_of::<Document, Document>(db.database(), by_rank)).await;
         let deep = |levels: usize| (0..levels).fold(Bson::from(1), |inner, _| doc! { "a": inner }.into());
         let in_arrays = |levels: usize| (0..levels).fold(Bson::from(1), |inner, _| vec![inner].into());
@@ -302,16 +302,16 @@ async fn tokens_of_long_and_deep_values_are_read() {
             let child = doc! { "product_id": 1, "review_id": id, "rank": value };
             products.insert(&child).await.unwrap();
         }
-        let (mut read, mut page) = (0, products.children(1).limit(1).await.unwrap());
+        let (mut read, mut page) = (0, products.children(1).limit(1).page().await.unwrap());
         while let Some(next) = page.next {
-            read += page.children.len();
+            read += page.items.len();
             let parsed: ChildToken = next.to_string().parse().unwrap();
             assert!(parsed == next);
-            page = products.children(1).limit(1).after(parsed).await.unwrap();
-            if let (Some(previous), [child]) = (&page.previous, &page.children[..]) {
+            page = products.children(1).limit(1).after(parsed).page().await.unwrap();
+            if let (Some(previous), [child]) = (&page.previous, &page.items[..]) {
                 let previous: ChildToken = previous.to_string().parse().unwrap();
-                let back = products.children(1).limit(1).before(previous).await.unwrap();
-                assert!(back.children.len() == 1 && back.children != [child.clone()]);
+                let back = products.children(1).limit(1).before(previous).page().await.unwrap();
+                assert!(back.items.len() == 1 && back.items != [child.clone()]);
             }
         }
         assert_eq!(read, 6);

@@ -1,7 +1,7 @@
 //! Several subsets of one parent: the commands of every write, and their repair.
 
 use futures::TryStreamExt;
-use mongo_patterns::subset::{Direction, Finding, Problem, Repaired, Subset};
+use mongo_patterns::subset::{Finding, Problem, Repaired, Subset};
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, Document, doc};
 
@@ -65,7 +65,7 @@ async fn every_write_keeps_all_subsets_by_as_many_round_trips_as_one() {
             products.delete(1, id).await.unwrap();
             check("delete aggregate update").await;
         }
-        assert_eq!(products.rebuild(1).await.unwrap().embedded, 3 + 4);
+        assert_eq!(products.refresh(1).await.unwrap().embedded, 3 + 4);
         assert_eq!(names(db), "find aggregate update");
 
         let mut session = db.client().start_session().await.unwrap();
@@ -142,10 +142,10 @@ async fn a_stale_subset_is_named_and_repaired() {
             assert_eq!(wrong_subsets(db).await, [] as [String; 0], "{bad}");
 
             change_product(db, bad.clone()).await;
-            assert_eq!(products.rebuild_all().await.unwrap().rebuilt_individually, 0);
+            assert_eq!(products.refresh_all().await.unwrap().rebuilt_individually, 0);
             assert_eq!(wrong_subsets(db).await, [] as [String; 0], "{bad}");
             let correct = all(&product(db)).await;
-            products.rebuild_all().await.unwrap();
+            products.refresh_all().await.unwrap();
             assert_eq!(all(&product(db)).await, correct, "a correct parent is not written");
 
             change_product(db, bad.clone()).await;
@@ -202,7 +202,7 @@ async fn no_value_is_interpreted() {
             doc! { "a": "$stars" }.into(),
         ] {
             let of_value = Subset::new("of_value")
-                .order_by("published_date", Direction::Ascending)
+                .sort(doc! { "published_date": 1 })
                 .filter(doc! { "$or": [{ "kind": &hostile }, { "$nor": [{ "kind": { "$ne": &hostile } }] }] });
             let builder = builder(db.database()).subset(of_value);
             let products: Any = ready(db, builder).await;

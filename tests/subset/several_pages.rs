@@ -1,7 +1,8 @@
 //! Pages of children in the order of each subset of their parent.
 
 use mongo_patterns::ErrorKind;
-use mongo_patterns::subset::{ChildPage, ChildToken};
+use mongo_patterns::list::Page;
+use mongo_patterns::subset::ChildToken;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Document, doc};
 
@@ -32,8 +33,8 @@ async fn filled(db: &TestDatabase) -> (Any, Vec<Document>) {
     (products, (0..40).map(|id| review(1, id)).collect())
 }
 
-fn ids(page: &ChildPage<Document>) -> Vec<i32> {
-    page.children
+fn ids(page: &Page<Document, ChildToken>) -> Vec<i32> {
+    page.items
         .iter()
         .map(|child| child.get_i32("review_id").unwrap())
         .collect()
@@ -67,8 +68,8 @@ async fn pages_of_each_order_continue_its_subset() {
             ids
         };
         for field in FIELDS {
-            let page = || products.children(1).order_of(field);
-            let all = page().limit(100).await.unwrap();
+            let list = || products.children_of_subset(1, field);
+            let all = list().limit(100).page().await.unwrap();
             let order = ids(&all);
             assert_eq!(all.next, None);
             let mut sorted = order.clone();
@@ -80,7 +81,7 @@ async fn pages_of_each_order_continue_its_subset() {
                 let (mut forward, mut token) = (Vec::new(), None);
                 loop {
                     db.recorder().clear();
-                    let read = page().limit(limit).after(token).await.unwrap();
+                    let read = list().limit(limit).after(token).page().await.unwrap();
                     assert_eq!(db.recorder().names(), ["find"]);
                     forward.extend(ids(&read));
                     let Some(next) = read.next else { break };
@@ -88,27 +89,21 @@ async fn pages_of_each_order_continue_its_subset() {
                     token = Some(next.to_string().parse::<ChildToken>().unwrap());
                 }
                 assert_eq!(forward, order, "{field} {limit}");
-                let (mut backward, mut token) = (Vec::new(), Some(all.last_token.clone()));
+                let (mut backward, mut token) = (Vec::new(), all.last_token.clone());
                 while let Some(before) = token {
-                    let read = page().limit(limit).before(before).await.unwrap();
+                    let read = list().limit(limit).before(before).page().await.unwrap();
                     backward.splice(0..0, ids(&read));
                     token = read.previous;
                 }
                 assert_eq!(backward, order[..order.len() - 1], "{field} {limit}");
             }
-            let of_none = products.children(3).order_of(field).await.unwrap();
-            assert!(of_none.children.is_empty());
-            let after_all = products
-                .children(3)
-                .order_of(field)
-                .after(of_none.last_token)
-                .await
-                .unwrap();
-            assert!(after_all.children.is_empty());
+            let of_none = products.children_of_subset(3, field).page().await.unwrap();
+            assert!(of_none.items.is_empty());
+            assert_eq!([of_none.first_token, of_none.last_token], [None, None]);
         }
         // The first subset is the default.
-        let default = products.children(1).limit(5).await.unwrap();
-        let first = products.children(1).order_of("reviews").limit(5).await.unwrap();
+        let default = products.children(1).limit(5).page().await.unwrap();
+        let first = products.children_of_subset(1, "reviews").limit(5).page().await.unwrap();
         assert_eq!((ids(&default), default.next), (ids(&first), first.next));
     })
     .await;
@@ -120,22 +115,22 @@ async fn the_index_of_the_subset_serves_each_page() {
         let (products, _) = filled(db).await;
         let created: Vec<String> = reviews(db).list_index_names().await.unwrap();
         for (field, examined) in [("reviews", 5), ("top_rated", 5), ("unnoticed", 8)] {
-            let first = products.children(1).order_of(field).limit(5).await.unwrap();
+            let first = products.children_of_subset(1, field).limit(5).page().await.unwrap();
             let second = products
-                .children(1)
-                .order_of(field)
+                .children_of_subset(1, field)
                 .limit(5)
                 .after(first.next)
+                .page()
                 .await
                 .unwrap();
             let of_second = explain_last(db).await;
             assert!(created.contains(&of_second.index), "{of_second:?}");
             assert!((5..=examined).contains(&of_second.documents), "{field} {of_second:?}");
             products
-                .children(1)
-                .order_of(field)
+                .children_of_subset(1, field)
                 .limit(5)
                 .before(second.next)
+                .page()
                 .await
                 .unwrap();
             let of_last = explain_last(db).await;
@@ -146,9 +141,9 @@ async fn the_index_of_the_subset_serves_each_page() {
             .drop_index("product_id_1_stars_-1_review_id_-1")
             .await
             .unwrap();
-        let missing = products.children(1).order_of("top_rated").await.unwrap_err();
+        let missing = products.children_of_subset(1, "top_rated").page().await.unwrap_err();
         assert_eq!(missing.kind(), ErrorKind::IndexMissing, "{missing}");
-        products.children(1).await.unwrap();
+        products.children(1).page().await.unwrap();
     })
     .await;
 }
@@ -158,14 +153,14 @@ async fn a_token_of_another_order_and_an_unknown_subset_are_refused() {
     testkit::run(async |db| {
         let (products, _) = filled(db).await;
         for field in FIELDS {
-            let page = products.children(1).order_of(field).limit(3).await.unwrap();
-            let ends = [page.first_token, page.last_token, page.next.unwrap()];
+            let page = products.children_of_subset(1, field).limit(3).page().await.unwrap();
+            let ends = [page.first_token, page.last_token, page.next].map(Option::unwrap);
             for other in FIELDS.into_iter().filter(|other| *other != field) {
                 for token in ends.clone() {
                     db.recorder().clear();
                     for refused in [
-                        products.children(1).order_of(other).after(token.clone()).await,
-                        products.children(1).order_of(other).before(token).await,
+                        products.children_of_subset(1, other).after(token.clone()).page().await,
+                        products.children_of_subset(1, other).before(token).page().await,
                     ] {
                         assert_eq!(
                             refused.unwrap_err().kind(),
@@ -178,7 +173,7 @@ async fn a_token_of_another_order_and_an_unknown_subset_are_refused() {
             }
         }
         for unknown in ["", "stars", "$where", "reviews.0", "s3cret"] {
-            let refused = products.children(1).order_of(unknown).await.unwrap_err();
+            let refused = products.children_of_subset(1, unknown).page().await.unwrap_err();
             assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
             assert!(!format!("{refused} {refused:?}").contains("s3cret"));
         }
@@ -188,14 +183,19 @@ async fn a_token_of_another_order_and_an_unknown_subset_are_refused() {
         let best = doc! { "review_id": 99, "product_id": 1, "published_date": day(99), "stars": 9, "votes": 0 };
         products.insert(&best).session(&mut session).await.unwrap();
         let page = products
-            .children(1)
-            .order_of("top_rated")
+            .children_of_subset(1, "top_rated")
             .limit(1)
             .session(&mut session)
+            .page()
             .await
             .unwrap();
         assert_eq!(ids(&page), [99]);
-        let page = products.children(1).order_of("top_rated").limit(1).await.unwrap();
+        let page = products
+            .children_of_subset(1, "top_rated")
+            .limit(1)
+            .page()
+            .await
+            .unwrap();
         assert_ne!(ids(&page), [99]);
     })
     .await;

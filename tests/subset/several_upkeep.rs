@@ -1,7 +1,7 @@
 //! Migrations, the catalog, unmanaged products and the follower with several subsets and figures.
 
 use futures::TryStreamExt;
-use mongo_patterns::subset::{Direction, Subset};
+use mongo_patterns::subset::Subset;
 use mongo_patterns::{ErrorKind, Result};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
@@ -44,7 +44,10 @@ async fn two_collections_get_all_subsets() {
         reviews(db).insert_many(children()).await.unwrap();
         let products = unused(db);
         let migrated = products.migrate_existing().await.unwrap();
-        assert_eq!((migrated.parents, migrated.created_indexes.len()), (PARENTS as u64, 5));
+        assert_eq!(
+            (migrated.documents, migrated.created_indexes.len()),
+            (PARENTS as u64, 5)
+        );
         assert_eq!(wrong_fields(db).await, NONE);
         assert_eq!(stale(&products).await, []);
         let before = all(&product(db)).await;
@@ -71,7 +74,7 @@ async fn embedded_children_are_migrated_to_all_subsets() {
         let products = unused(db);
         let migrated = products.migrate_from_embedded().chunk(20).await.unwrap();
         assert_eq!(migrated.children, children.len() as u64);
-        products.rebuild(1).await.unwrap();
+        products.refresh(1).await.unwrap();
         assert_eq!(wrong_fields(db).await, NONE);
         assert_eq!(stale(&products).await, []);
     })
@@ -88,7 +91,7 @@ async fn subsets_are_added_to_a_repository_and_removed() {
         }
         old.insert_many(&children()).await.unwrap();
         let new = unused(db);
-        for refused in [new.ensure_indexes().await.map(drop), new.rebuild_all().await.map(drop)] {
+        for refused in [new.ensure_indexes().await.map(drop), new.refresh_all().await.map(drop)] {
             let kind = refused.unwrap_err().kind();
             assert!(
                 matches!(kind, ErrorKind::SettingsMismatch | ErrorKind::IndexMissing),
@@ -96,7 +99,7 @@ async fn subsets_are_added_to_a_repository_and_removed() {
             );
         }
         assert_eq!(
-            new.migrate_layout_from(&old).plan().await.unwrap().migrated.parents,
+            new.migrate_layout_from(&old).plan().await.unwrap().migrated.documents,
             PARENTS as u64
         );
         let migrated = new.migrate_layout_from(&old).await.unwrap();
@@ -142,8 +145,8 @@ async fn no_subset_of_an_unmanaged_product_loses_its_reviews() {
         };
         refused(products.insert(&reviewed(2, 2, 2, 5)).await.map(drop));
         refused(products.delete(2, 1).await.map(drop));
-        refused(products.rebuild(2).await.map(drop));
-        refused(products.rebuild_all().await.map(drop));
+        refused(products.refresh(2).await.map(drop));
+        refused(products.refresh_all().await.map(drop));
         refused(products.delete_parent(2).await.map(drop));
         assert_eq!(find().await, unmanaged);
         assert_eq!(all(&reviews(db)).await, [] as [Document; 0]);
@@ -152,7 +155,7 @@ async fn no_subset_of_an_unmanaged_product_loses_its_reviews() {
         reviews(db).insert_one(review.clone()).await.unwrap();
         let twice = doc! { "$set": { "reviews": [embedded(&review)] } };
         product(db).update_one(doc! { "_id": 2 }, twice.clone()).await.unwrap();
-        products.rebuild_all().await.unwrap();
+        products.refresh_all().await.unwrap();
         assert_eq!(wrong_fields(db).await, NONE);
         product(db)
             .replace_one(doc! { "_id": 2 }, unmanaged.clone())
@@ -164,7 +167,7 @@ async fn no_subset_of_an_unmanaged_product_loses_its_reviews() {
 
         let leftover = doc! { "_id": 3, "name": "Super Widget", "top_rated": [{ "review_id": 9 }] };
         product(db).insert_one(leftover).await.unwrap();
-        products.rebuild(3).discard_embedded().await.unwrap();
+        products.refresh(3).discard_embedded().await.unwrap();
         assert_eq!(wrong_fields(db).await, NONE);
     })
     .await;
@@ -204,9 +207,7 @@ async fn an_insert_of_many_children_and_a_follower_keep_all_subsets() {
 async fn a_filter_with_a_nan_is_the_same_setting_again() {
     testkit::run(async |db| {
         let repository = |filter: Document| {
-            let rated = Subset::new("rated")
-                .order_by("stars", Direction::Descending)
-                .filter(filter);
+            let rated = Subset::new("rated").sort(doc! { "stars": -1 }).filter(filter);
             builder::<Document, Document>(db.database())
                 .subset(rated)
                 .build()
@@ -233,7 +234,7 @@ async fn a_filter_with_a_nan_is_the_same_setting_again() {
             assert_eq!(stale(&products).await, []);
             let repaired: Vec<_> = products.repair().stream().try_collect().await.unwrap();
             assert_eq!(repaired, [], "{filter}");
-            products.rebuild_all().await.unwrap();
+            products.refresh_all().await.unwrap();
             let refused = repository(other).ensure_indexes().await.unwrap_err();
             assert_eq!(refused.kind(), ErrorKind::SettingsMismatch, "{filter}: {refused}");
         }

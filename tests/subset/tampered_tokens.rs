@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use mongo_patterns::subset::{ChildPage, ChildToken, Direction, Subset, SubsetRepository};
+use mongo_patterns::list::Page;
+use mongo_patterns::subset::{ChildToken, Subset, SubsetRepository};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{self, Bson, Document, doc};
 
@@ -25,26 +26,26 @@ async fn filled(db: &TestDatabase) -> Any {
     products
 }
 
-fn of_product_two(page: &ChildPage<Document>) -> usize {
+fn of_product_two(page: &Page<Document, ChildToken>) -> usize {
     let of_two = page
-        .children
+        .items
         .iter()
         .all(|child| child.get_i32("product_id").ok() == Some(2));
-    assert!(of_two && page.children.len() <= 5, "{page:?}");
-    page.children.len()
+    assert!(of_two && page.items.len() <= 5, "{page:?}");
+    page.items.len()
 }
 
 /// Reads the page of a token, and the pages of its tokens. Returns the number of children.
 async fn read_at(products: &Any, token: &ChildToken) -> usize {
-    let after = products.children(2).limit(2).after(token.clone()).await;
-    let before = products.children(2).limit(2).before(token.clone()).await;
+    let after = products.children(2).limit(2).after(token.clone()).page().await;
+    let before = products.children(2).limit(2).before(token.clone()).page().await;
     let mut read = 0;
     for page in [after, before] {
         match page {
             Ok(page) => {
                 read += of_product_two(&page);
                 for token in [page.next, page.previous].into_iter().flatten() {
-                    of_product_two(&products.children(2).after(token).await.unwrap());
+                    of_product_two(&products.children(2).after(token).page().await.unwrap());
                 }
             }
             Err(error) => is_refused(&error),
@@ -57,7 +58,15 @@ async fn read_at(products: &Any, token: &ChildToken) -> usize {
 async fn a_modified_token_reads_only_children_of_its_parent() {
     testkit::run(async |db| {
         let products = filled(db).await;
-        let token = products.children(2).limit(2).await.unwrap().next.unwrap().to_string();
+        let token = products
+            .children(2)
+            .limit(2)
+            .page()
+            .await
+            .unwrap()
+            .next
+            .unwrap()
+            .to_string();
         let (mut refused, mut read) = (0, 0);
         for text in changes(&token) {
             match text.parse::<ChildToken>() {
@@ -96,8 +105,8 @@ async fn a_forged_token_reads_only_children_of_its_parent() {
         assert!(read.len() > 20 && read.values().all(|read| *read > 0), "{read:?}");
         for values in [vec![], vec![Bson::Null], vec![Bson::Null; 3]] {
             let token: ChildToken = token_of(values).parse().unwrap();
-            is_refused(&products.children(2).after(token.clone()).await.unwrap_err());
-            is_refused(&products.children(2).before(token).await.unwrap_err());
+            is_refused(&products.children(2).after(token.clone()).page().await.unwrap_err());
+            is_refused(&products.children(2).before(token).page().await.unwrap_err());
         }
         is_refused(&token_of(doc! { "a": 1 }).parse::<ChildToken>().unwrap_err());
         is_refused(&token_of(1).parse::<ChildToken>().unwrap_err());
@@ -109,7 +118,7 @@ async fn a_forged_token_reads_only_children_of_its_parent() {
 async fn a_token_of_another_parent_collection_or_order_reads_nothing_of_theirs() {
     testkit::run(async |db| {
         let products = filled(db).await;
-        let by_author = newest().order_by("review_author", Direction::Ascending);
+        let by_author = newest().sort(doc! { "published_date": -1, "review_author": 1 });
         let by_author = builder_of::<Document, Document>(db.database(), by_author)
             .build()
             .unwrap();
@@ -118,7 +127,7 @@ async fn a_token_of_another_parent_collection_or_order_reads_nothing_of_theirs()
             SubsetRepository::builder(db.collection::<Document>("film"), db.collection::<Document>("role"))
                 .parent_field("film_id")
                 .child_id_field("role_id")
-                .subset(Subset::new("cast").order_by("size", Direction::Ascending))
+                .subset(Subset::new("cast").sort(doc! { "size": 1 }))
                 .build()
                 .unwrap();
         elsewhere.ensure_indexes().await.unwrap();
@@ -128,16 +137,16 @@ async fn a_token_of_another_parent_collection_or_order_reads_nothing_of_theirs()
             elsewhere.insert(&role).await.unwrap();
         }
         for product in [1, 3] {
-            let token = products.children(product).limit(2).await.unwrap().next.unwrap();
+            let token = products.children(product).limit(2).page().await.unwrap().next.unwrap();
             assert!(read_at(&products, &token).await > 0);
         }
-        let role = elsewhere.children(2).limit(2).await.unwrap().next.unwrap();
+        let role = elsewhere.children(2).limit(2).page().await.unwrap().next.unwrap();
         assert!(read_at(&products, &role).await > 0);
         // An order with another number of fields.
-        let author = by_author.children(2).limit(2).await.unwrap().next.unwrap();
-        is_refused(&products.children(2).after(author).await.unwrap_err());
-        let date = products.children(2).limit(2).await.unwrap().next.unwrap();
-        is_refused(&by_author.children(2).before(date).await.unwrap_err());
+        let author = by_author.children(2).limit(2).page().await.unwrap().next.unwrap();
+        is_refused(&products.children(2).after(author).page().await.unwrap_err());
+        let date = products.children(2).limit(2).page().await.unwrap().next.unwrap();
+        is_refused(&by_author.children(2).before(date).page().await.unwrap_err());
     })
     .await;
 }

@@ -45,7 +45,7 @@ async fn a_wrong_guess_in_a_transaction_costs_only_round_trips() {
         change_product(db, greatest).await;
         products.insert(&review(203)).await.unwrap();
         assert_eq!(names(db), format!("insert find update abortTransaction {PARENT_FIRST}"));
-        products.rebuild(1).await.unwrap();
+        products.refresh(1).await.unwrap();
         names(db);
 
         // A missing child, and one that exists.

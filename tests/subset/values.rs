@@ -1,7 +1,7 @@
 //! Values and ids of all kinds, other field names, and the caller's transactions.
 
 use mongo_patterns::ErrorKind;
-use mongo_patterns::subset::{Direction, Subset};
+use mongo_patterns::subset::Subset;
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, Document, doc};
 
@@ -11,11 +11,8 @@ use support::subset::*;
 #[tokio::test]
 async fn missing_mixed_and_equal_values_are_ordered() {
     testkit::run(async |db| {
-        for (direction, expected) in [
-            (Direction::Ascending, [1, 2, 3, 4, 5, 6]),
-            (Direction::Descending, [8, 7, 6, 5, 4, 3]),
-        ] {
-            let first = Subset::new("reviews").order_by("rank", direction).size(6);
+        for (direction, expected) in [(1, [1, 2, 3, 4, 5, 6]), (-1, [8, 7, 6, 5, 4, 3])] {
+            let first = Subset::new("reviews").sort(doc! { "rank": direction }).size(6);
             let products = ready(db, builder_of::<Document, Document>(db.database(), first)).await;
             let child = |id: i32, rank: Option<Bson>| {
                 let mut child = doc! { "product_id": 1, "review_id": id };
@@ -46,8 +43,7 @@ async fn missing_mixed_and_equal_values_are_ordered() {
 async fn embedded_fields_and_subset_size_are_settings() {
     testkit::run(async |db| {
         let best = Subset::new("best")
-            .order_by("stars", Direction::Descending)
-            .order_by("votes", Direction::Ascending)
+            .sort(doc! { "stars": -1, "votes": 1 })
             .size(1)
             .embedded_fields(["text"]);
         let one_to_one = builder_of::<Document, Document>(db.database(), best);

@@ -1,6 +1,6 @@
 //! Writes: the commands that are sent, and the calls that are refused.
 
-use mongo_patterns::subset::{Direction, Subset, SubsetRepository};
+use mongo_patterns::subset::{Subset, SubsetRepository};
 use mongo_patterns::{ErrorKind, Result};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
@@ -91,7 +91,7 @@ async fn a_refused_write_stores_nothing() {
             (products.replace(&lost).await.map(drop), NotFound),
             (products.update(2, 1, edit()).await.map(drop), NotFound),
             (products.delete(2, 1).await.map(drop), NotFound),
-            (products.rebuild(2).await.map(drop), NotFound),
+            (products.refresh(2).await.map(drop), NotFound),
             (products.insert_many(&[review(7), lost]).await.map(drop), NotFound),
             (products.replace(&review(9)).await.map(drop), ChildNotFound),
             (products.update(1, 9, edit()).await.map(drop), ChildNotFound),
@@ -128,7 +128,7 @@ async fn a_builder_refuses_invalid_settings() {
     testkit::run(async |db| {
         let good = || builder::<Product, Review>(db.database());
         let of = |subset| builder_of::<Product, Review>(db.database(), subset);
-        let by = |field: &str, order: &str| Subset::new(field).order_by(order, Direction::Ascending);
+        let by = |field: &str, order: &str| Subset::new(field).sort(doc! { order: 1 });
         let elsewhere = db.plain_client().database("other").collection::<Document>("two");
         let elsewhere = SubsetRepository::<Product, Review>::builder(db.collection::<Document>("one"), elsewhere);
         let further = |subset| several_builder(db.database()).total_field("count").subset(subset);
@@ -139,11 +139,9 @@ async fn a_builder_refuses_invalid_settings() {
         let subsets = [
             of(Subset::new("reviews")),
             of(newest().filter(doc! { "stars": 5 })),
-            of(newest().order_by("published_date", Direction::Ascending)),
-            of(newest().order_by("product_id", Direction::Ascending)),
-            of(newest()
-                .order_by("review_id", Direction::Ascending)
-                .order_by("x", Direction::Ascending)),
+            of(newest().sort(doc! { "product_id": 1 })),
+            of(newest().sort(doc! { "review_id": 1, "x": 1 })),
+            of(newest().sort(doc! {})),
             of(newest().embedded_fields(["$a"])),
             good().subset(newest()),
             good().version_field("reviews"),
@@ -165,21 +163,25 @@ async fn a_builder_refuses_invalid_settings() {
         }
         let invalid = [
             Subset::new("worst"),
-            by_stars().order_by("stars", Direction::Ascending),
-            by_stars().order_by("product_id", Direction::Ascending),
-            by_stars().order_by("a.b", Direction::Ascending),
+            by_stars().sort(doc! { "stars": 1, "product_id": 1 }),
+            by_stars().sort(doc! { "a.b": 1 }),
             by_stars().size(0),
             by_stars().size(u32::MAX),
             by_stars().embedded_fields(["a.b"]),
             by_stars().filter(doc! { "$where": "true" }),
         ];
         refused.extend(invalid.map(|subset| further(subset).build().map(drop)));
+        let directions: [Bson; 6] = [0.into(), 2.into(), true.into(), "1".into(), 0.5.into(), Bson::Null];
+        let of_direction = |direction: Bson| of(Subset::new("reviews").sort(doc! { "stars": direction })).build();
+        refused.extend(directions.map(|direction| of_direction(direction).map(drop)));
         for (number, refused) in refused.into_iter().enumerate() {
             assert_eq!(refused.unwrap_err().kind(), ErrorKind::Configuration, "{number}");
         }
-        let by_id = of(newest().order_by("review_id", Direction::Ascending))
-            .build()
-            .unwrap();
+        for direction in [Bson::Int32(-1), Bson::Int64(-1), Bson::Double(-1.0)] {
+            let index = of_direction(direction).unwrap().indexes()[0].indexes()[0].keys.clone();
+            assert_eq!(index, doc! { "product_id": 1, "stars": -1, "review_id": -1 });
+        }
+        let by_id = of(newest().sort(doc! { "review_id": 1 })).build().unwrap();
         assert_eq!(by_id.indexes()[0].indexes().len(), 2);
         assert_eq!((by_id.subset_size(), db.recorder().round_trips()), (10, 0));
     })

@@ -92,7 +92,7 @@ const ROWS: [Row; 15] = [
     row(
         ("rebuild", 0),
         "rebuild all subsets",
-        "rebuild_all",
+        "refresh_all",
         "$lookup and $merge",
     ),
 ];

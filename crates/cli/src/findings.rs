@@ -23,10 +23,10 @@ const NAMED: usize = 10;
 /// The methods that the texts of the library name, and what they are called here.
 const COMMANDS: [(&str, &str); 9] = [
     (
-        "rebuild(..).discard_embedded()",
+        "refresh(..).discard_embedded()",
         "`PATTERN migrate --from collection --discard-embedded`",
     ),
-    ("rebuild(..)", "`PATTERN migrate --from collection --discard-embedded`"),
+    ("refresh(..)", "`PATTERN migrate --from collection --discard-embedded`"),
     ("migrate_from_embedded()", "`PATTERN migrate --from embedded`"),
     ("migrate_from_references()", "`PATTERN migrate`"),
     ("migrate_existing()", "`PATTERN migrate`"),

@@ -3,8 +3,8 @@
 mod invalid;
 mod migrate;
 
-use mongo_patterns_subset::{Direction, SubsetRepository};
-use mongodb::bson::Document;
+use mongo_patterns_subset::SubsetRepository;
+use mongodb::bson::{Bson, Document};
 
 use crate::analyze::{Managed, managed, subset as analysis};
 use crate::args::{DryRun, Listing, Sample, Subset, SubsetForm, SubsetVerb};
@@ -154,12 +154,11 @@ fn further(settings: &FurtherSubset) -> mongo_patterns_subset::Subset {
 
 /// Orders a subset by fields, which descend after `-`.
 fn ordered(subset: mongo_patterns_subset::Subset, fields: &[String]) -> mongo_patterns_subset::Subset {
-    fields
-        .iter()
-        .fold(subset, |subset, field| match field.strip_prefix('-') {
-            Some(field) => subset.order_by(field, Direction::Descending),
-            None => subset.order_by(field.as_str(), Direction::Ascending),
-        })
+    let sort = fields.iter().map(|field| match field.strip_prefix('-') {
+        Some(field) => (field.to_owned(), Bson::Int32(-1)),
+        None => (field.clone(), Bson::Int32(1)),
+    });
+    subset.sort(sort.collect())
 }
 
 /// Returns the field of a parent and that of a child from each `field=child's field`.

@@ -58,11 +58,11 @@ async fn embedded_children_are_analyzed_and_migrated_to_their_own_collection() {
             "db.getSiblingDB(\"admin\").runCommand(",
             "// writes: record that the migration has finished",
         ]);
-        run("migrate", &["--dry-run", "--json"]).ends(0, json!({ "parents": 40, "children": 100 }));
+        run("migrate", &["--dry-run", "--json"]).ends(0, json!({ "documents": 40, "children": 100 }));
         assert!(all(db, "review").await.is_empty());
 
         let migrated = run("migrate", &["--json"]);
-        migrated.ends(0, json!({ "parents": 40, "children": 100 }));
+        migrated.ends(0, json!({ "documents": 40, "children": 100 }));
         assert!(migrated.err.contains("100 of 100 children"), "{}", migrated.err);
         let reviews = all(db, "review").await;
         assert_eq!(reviews.len(), 100);
@@ -112,9 +112,9 @@ async fn existing_collections_are_migrated_and_their_order_and_size_change() {
         insert(db, "review", (0..40).map(review)).await;
         let from = ["migrate", "--from", "collection", "--json"];
         let migrate_existing = |more: &[&str]| subset(db, &[&from[..], more].concat());
-        migrate_existing(&["--dry-run"]).ends(0, json!({ "parents": 3 }));
+        migrate_existing(&["--dry-run"]).ends(0, json!({ "documents": 3 }));
         assert!(all(db, "product").await.iter().all(|product| product.len() == 1));
-        migrate_existing(&[]).ends(1, json!({ "parents": 3, "orphans": 10 }));
+        migrate_existing(&[]).ends(1, json!({ "documents": 3, "orphans": 10 }));
         assert_eq!(shown(&all(db, "product").await[0]), [36, 32]);
         let reviews = db.plain_collection::<Document>("review");
         reviews.delete_many(doc! { "product_id": 3 }).await.unwrap();

@@ -238,7 +238,7 @@ mod settings;
 mod write;
 
 pub use builder::EmbeddedRepositoryBuilder;
-pub use mongo_patterns_core::{Progress, Removed, Repository, Updated};
+pub use mongo_patterns_core::{Inserted, Progress, Removed, Repository, Updated};
 pub use repair::finding::{Finding, Problem};
 pub use repository::EmbeddedRepository;
-pub use results::{Inserted, Migrated, Upserted};
+pub use results::{Migrated, Upserted};

@@ -78,7 +78,7 @@ impl Migration<'_> {
         if conn.is_plan() {
             return Ok(Migrated {
                 // A migrated parent has the array, with children or without.
-                parents: Conn::new().count_documents(parents, Document::new(), None).await?,
+                documents: Conn::new().count_documents(parents, Document::new(), None).await?,
                 children: number(&before, "children") - number(&before, "orphans"),
                 orphans: number(&before, "orphans"),
                 skipped,
@@ -86,7 +86,7 @@ impl Migration<'_> {
             });
         }
         let migrated = Migrated {
-            parents: number(&embedded, "parents"),
+            documents: number(&embedded, "parents"),
             children: number(&embedded, "children"),
             orphans: number(&after, "orphans"),
             skipped,

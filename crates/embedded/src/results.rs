@@ -1,16 +1,7 @@
 //! The results of the calls.
 
 use mongo_patterns_core::InvalidDocuments;
-use mongodb::bson::Bson;
 use serde::Serialize;
-
-/// The result of an insert.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Inserted {
-    /// The `_id` of the parent: its own, or the ObjectId that the driver generated for one without.
-    pub id: Bson,
-}
 
 /// The result of an upsert of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +18,7 @@ pub struct Migrated {
     /// How many children were migrated, as counted on both sides at the end.
     pub children: u64,
     /// How many parents have the array now, with children or without.
-    pub parents: u64,
+    pub documents: u64,
     /// How many documents of the source were not migrated, because the parent that they refer to does not exist.
     /// [`orphans`](crate::EmbeddedRepository::orphans) lists them.
     pub orphans: u64,

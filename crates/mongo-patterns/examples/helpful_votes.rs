@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
 use mongo_patterns::Repository;
-use mongo_patterns::subset::{Direction, Subset, SubsetRepository};
+use mongo_patterns::subset::{Subset, SubsetRepository};
 use mongodb::bson::{Document, doc};
 use serde::{Deserialize, Serialize};
 use support::shell;
@@ -43,11 +43,7 @@ async fn main() -> Result<()> {
     )
     .parent_field("product_id")
     .child_id_field("review_id")
-    .subset(
-        Subset::new("reviews")
-            .order_by("helpful_votes", Direction::Descending)
-            .size(10),
-    )
+    .subset(Subset::new("reviews").sort(doc! { "helpful_votes": -1 }).size(10))
     .build()?;
     products.ensure_indexes().await?;
 
@@ -86,7 +82,7 @@ async fn main() -> Result<()> {
         task.await??;
     }
 
-    let stored = products.children(1).limit(50).await?.children;
+    let stored = products.children(1).limit(50).page().await?.items;
     ensure!(stored.len() == reviews.len());
     for review in &stored {
         let votes = cast.get(&review.review_id).copied().unwrap_or(0);

@@ -7,7 +7,7 @@ mod support;
 
 use anyhow::{Context, Result, ensure};
 use mongo_patterns::Repository;
-use mongo_patterns::subset::{Direction, Subset, SubsetRepository};
+use mongo_patterns::subset::{Subset, SubsetRepository};
 use mongodb::bson::{DateTime, Document, doc};
 use serde::{Deserialize, Serialize};
 use support::shell;
@@ -39,7 +39,7 @@ struct Review {
 async fn main() -> Result<()> {
     let (database, recorder) = support::open_recorded("newest_and_best").await?;
     let best = Subset::new("top_rated")
-        .order_by("stars", Direction::Descending)
+        .sort(doc! { "stars": -1 })
         .size(3)
         .filter(doc! { "stars": { "$gte": 4 } })
         .embedded_fields(["stars"]);
@@ -51,7 +51,7 @@ async fn main() -> Result<()> {
     .child_id_field("review_id")
     .subset(
         Subset::new("reviews")
-            .order_by("published_date", Direction::Descending)
+            .sort(doc! { "published_date": -1 })
             .size(5)
             .embedded_fields(["review_text", "stars"]),
     )
@@ -75,17 +75,17 @@ async fn main() -> Result<()> {
 
     println!("# The second page of the best ones, by the index of their order\n");
     recorder.clear();
-    let first = products.children(1).order_of("top_rated").limit(3).await?;
+    let first = products.children_of_subset(1, "top_rated").limit(3).page().await?;
     let second = products
-        .children(1)
-        .order_of("top_rated")
+        .children_of_subset(1, "top_rated")
         .limit(3)
         .after(first.next)
+        .page()
         .await?;
     for command in recorder.commands() {
         println!("  {}", shell::call(&command));
     }
-    let second: Vec<i32> = second.children.iter().map(|review| review.review_id).collect();
+    let second: Vec<i32> = second.items.iter().map(|review| review.review_id).collect();
     ensure!(second == [4], "{second:?}");
     println!("  review {second:?}\n");
 

@@ -88,10 +88,7 @@ async fn main() -> Result<()> {
     recorder.clear();
     let updated = orders.update_source(1, doc! { "$set": { "name": "Ann" } }).await?;
     print_wire(&recorder);
-    println!(
-        "version {}, {} orders updated\n",
-        updated.version, updated.copies_updated
-    );
+    println!("version {}, {} orders updated\n", updated.version, updated.copies);
     print_order(&database, "second").await?;
 
     println!("# A change of a field that no order shows updates no order\n");

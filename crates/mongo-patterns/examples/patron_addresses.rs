@@ -70,7 +70,7 @@ async fn main() -> Result<()> {
     print_writing(&recorder);
     println!(
         "Patrons: {}, addresses: {}, orphans: {}.\n",
-        migrated.parents, migrated.children, migrated.orphans
+        migrated.documents, migrated.children, migrated.orphans
     );
     print_stored(&patron).await?;
 

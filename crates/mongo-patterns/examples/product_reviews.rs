@@ -8,7 +8,7 @@ mod support;
 
 use anyhow::{Context, Result};
 use mongo_patterns::Repository;
-use mongo_patterns::subset::{Direction, Subset, SubsetRepository};
+use mongo_patterns::subset::{Subset, SubsetRepository};
 use mongo_patterns_testkit::CommandRecorder;
 use mongodb::Database;
 use mongodb::bson::{Bson, DateTime, Document, doc};
@@ -45,7 +45,7 @@ async fn product_reviews(database: &Database, recorder: &CommandRecorder) -> Res
         .child_id_field("review_id")
         .subset(
             Subset::new("reviews")
-                .order_by("published_date", Direction::Descending)
+                .sort(doc! { "published_date": -1 })
                 .size(10)
                 .embedded_fields(["review_author", "review_text", "published_date"]),
         )
@@ -95,12 +95,12 @@ async fn product_reviews(database: &Database, recorder: &CommandRecorder) -> Res
     print_average(&products).await?;
 
     println!("# Read all reviews by token\n");
-    let first = products.children(1).limit(10).await?;
+    let first = products.children(1).limit(10).page().await?;
     recorder.clear();
     let next = first.next.context("there are more than ten")?;
-    let second = products.children(1).limit(10).after(next).await?;
+    let second = products.children(1).limit(10).after(next).page().await?;
     print_wire(recorder);
-    for review in &second.children {
+    for review in &second.items {
         println!("{} {}: {}", review.review_id, review.review_author, review.review_text);
     }
     println!();
@@ -145,7 +145,7 @@ async fn film_cast(database: &Database) -> Result<()> {
     .child_id_field("_id")
     .subset(
         Subset::new("cast")
-            .order_by("minutes", Direction::Descending)
+            .sort(doc! { "minutes": -1 })
             .size(3)
             .embedded_fields(["actor", "character"]),
     )
@@ -174,12 +174,7 @@ async fn blog_comments(database: &Database) -> Result<()> {
     )
     .parent_field("post_id")
     .child_id_field("comment_id")
-    .subset(
-        Subset::new("comments")
-            .order_by("rating", Direction::Descending)
-            .order_by("day", Direction::Descending)
-            .size(2),
-    )
+    .subset(Subset::new("comments").sort(doc! { "rating": -1, "day": -1 }).size(2))
     .build()?;
     posts.ensure_indexes().await?;
     let post = doc! { "_id": 7, "title": "Widgets, compared" };

@@ -104,7 +104,7 @@
 //! A **subset**, the ten newest reviews in their product:
 //!
 //! ```no_run
-//! # use mongo_patterns::mongodb::{Database, bson::{DateTime, Document}};
+//! # use mongo_patterns::mongodb::{Database, bson::{DateTime, Document, doc}};
 //! # use serde::{Deserialize, Serialize};
 //! use mongo_patterns::prelude::*;
 //!
@@ -116,13 +116,13 @@
 //! let products = SubsetRepository::<Document, Review>::builder(product, reviews)
 //!     .parent_field("product_id")
 //!     .child_id_field("review_id")
-//!     .subset(Subset::new("reviews").order_by("published_date", Direction::Descending).size(10))
+//!     .subset(Subset::new("reviews").sort(doc! { "published_date": -1 }).size(10))
 //!     .build()?;
 //! products.ensure_indexes().await?;
 //!
 //! products.insert(&review).await?;
 //! let product = products.get(1).await?; // with the ten newest
-//! let more = products.children(1).limit(50).await?; // with a token for the next fifty
+//! let more = products.children(1).limit(50).page().await?; // with a token for the next fifty
 //! # Ok(())
 //! # }
 //! ```

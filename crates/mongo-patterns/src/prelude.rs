@@ -25,5 +25,5 @@ pub use crate::reference::{OnReferences, Reference, ReferenceRepository};
 #[cfg(feature = "schema")]
 pub use crate::schema::{Migrations, SchemaRepository};
 #[cfg(feature = "subset")]
-pub use crate::subset::{ChildToken, Direction, Subset, SubsetRepository};
+pub use crate::subset::{ChildToken, Subset, SubsetRepository};
 pub use crate::{Error, ErrorKind, Repository};

@@ -1,6 +1,6 @@
 //! Migrating embedded children into a collection with concurrent writers.
 //!
-//! Mirrors `migrate_from_embedded` in `crates/subset/src/migrate`, the stages of its copy and of `rebuild_all` in
+//! Mirrors `migrate_from_embedded` in `crates/subset/src/migrate`, the stages of its copy and of `refresh_all` in
 //! `query`, and the record of a migration in `crates/core`. The server does not run an aggregation atomically: each of
 //! its lookups sees the documents of that moment, and the merge inserts one document after the other. The writers are those of [`crate::subset`].
 //!

@@ -42,7 +42,7 @@ pub enum Client {
     Write(Write),
     /// `delete_parent`.
     DeleteParent(DeleteParent),
-    /// `rebuild_all`, after a change without the repository.
+    /// `refresh_all`, after a change without the repository.
     RebuildAll(RebuildAll),
 }
 

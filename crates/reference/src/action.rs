@@ -18,4 +18,4 @@ pub use migrate_from_references::MigrateFromReferences;
 pub use mongo_patterns_core::action::{Find, Write};
 pub use mongo_patterns_core::verify::Verify;
 pub use reference::{AddReference, ClearReference, RemoveReference, SetReference};
-pub use repair::Repair;
+pub use repair::RepairReferences;

@@ -204,8 +204,8 @@ mod write;
 
 pub use builder::ReferenceRepositoryBuilder;
 pub use mongo_patterns_core::follow::Followed;
-pub use mongo_patterns_core::{Progress, Repository};
+pub use mongo_patterns_core::{Inserted, Progress, Repository};
 pub use reference::Reference;
 pub use repair::finding::{Finding, Problem, Repaired, Unrepaired};
 pub use repository::ReferenceRepository;
-pub use results::{Inserted, Migrated, OnReferences, SourceDeleted, SourceUpdated};
+pub use results::{DeletedSource, Migrated, OnReferences, UpdatedSource};

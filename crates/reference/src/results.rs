@@ -5,33 +5,22 @@ mod migrated;
 pub use self::migrated::Migrated;
 
 use mongo_patterns_core::{Error, ErrorKind};
-use mongodb::bson::Bson;
-
-/// The result of an insert.
-#[derive(Clone, PartialEq)]
-#[non_exhaustive]
-pub struct Inserted {
-    /// The `_id` of the document: its own, or the ObjectId that was generated for one without.
-    pub id: Bson,
-}
-
-mongo_patterns_core::redacted_debug!(Inserted);
 
 /// The result of an update of a source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct SourceUpdated {
+pub struct UpdatedSource {
     /// The version of the source after the update. It does not change when the update cannot change a copied field.
     pub version: u64,
     /// The number of documents whose copies this call updated, once for each reference of a document. Another call may
     /// have updated some of them to this version or a newer one.
-    pub copies_updated: u64,
+    pub copies: u64,
 }
 
 /// The result of a deletion of a source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct SourceDeleted {
+pub struct DeletedSource {
     /// Whether this call deleted the source. `false` is no error: a retry of a deletion that took effect finds nothing.
     pub found: bool,
     /// The number of documents whose copies were marked or removed, once for each reference of a document.

@@ -16,5 +16,4 @@ pub use migrate_from_embedded::MigrateFromEmbedded;
 pub use migrate_layout_from::MigrateLayoutFrom;
 pub use mongo_patterns_core::action::{Find, Read, Write};
 pub use mongo_patterns_core::verify::{Repair, Verify};
-pub use read::Children;
-pub use repair::{Rebuild, RebuildAll};
+pub use repair::{Refresh, RefreshAll};

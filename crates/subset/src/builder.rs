@@ -26,14 +26,14 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// ```no_run
     /// # use mongo_patterns::RetryPolicy;
-    /// # use mongo_patterns::subset::{Direction, Subset, SubsetRepository};
-    /// # use mongo_patterns::mongodb::{Database, bson::Document};
+    /// # use mongo_patterns::subset::{Subset, SubsetRepository};
+    /// # use mongo_patterns::mongodb::{Database, bson::{Document, doc}};
     /// # use std::time::Duration;
     /// # struct Product;
     /// # struct Review;
     /// # fn f(database: Database) -> mongo_patterns::Result<()> {
     /// let (product, review) = (database.collection::<Document>("product"), database.collection::<Document>("review"));
-    /// let newest = Subset::new("reviews").order_by("published_date", Direction::Descending);
+    /// let newest = Subset::new("reviews").sort(doc! { "published_date": -1 });
     /// let newest = newest.size(5).embedded_fields(["review_author", "review_text", "published_date"]);
     /// let products = SubsetRepository::<Product, Review>::builder(product, review)
     ///     .parent_field("product_id")
@@ -81,9 +81,9 @@ mongo_patterns_core::builder! {
     ///   trip for each field of the children, and another one if the stored value is the reason. In a sharded cluster it needs
     ///   MongoDB 8.0, because earlier versions have no `$lookup` from a sharded collection in a transaction, unless all
     ///   fields are sums or counts and children are only inserted and deleted.
-    /// - `rebuild` and a follower compute all fields and the total by one more command, which examines
+    /// - `refresh` and a follower compute all fields and the total by one more command, which examines
     ///   the index keys of all children of the parent for each field of the children, and no documents.
-    /// - `verify`, `repair` and `rebuild_all` read all children once more for each field of the children.
+    /// - `verify`, `repair` and `refresh_all` read all children once more for each field of the children.
     ///
     /// If a figure is added to an existing repository, the next write to each parent computes it: call
     /// [`migrate_layout_from`](SubsetRepository::migrate_layout_from) to compute it in all parents at once.
@@ -95,7 +95,7 @@ mongo_patterns_core::builder! {
         parent: Option<String>,
         child_id: Option<String>,
     }
-    with retry "[`rebuild`](SubsetRepository::rebuild) ignores it: \
+    with retry "[`refresh`](SubsetRepository::refresh) ignores it: \
         it makes at most three attempts, or sixteen with a total or figures.", max_time;
 
     /// Sets the field of a child that holds the `_id` of its parent, such as `product_id`. Required.
@@ -117,9 +117,9 @@ mongo_patterns_core::builder! {
     /// leaves a number wrong that another program has left wrong. All other calls count.
     ///
     /// # Cost
-    /// A write locks the parent first, as at its first write by a repository: five round trips. `rebuild` and a follower
+    /// A write locks the parent first, as at its first write by a repository: five round trips. `refresh` and a follower
     /// need one more round trip for each parent, which examines as many index keys as the parent has children, and no
-    /// documents. `verify`, `repair` and `rebuild_all` read all children once more.
+    /// documents. `verify`, `repair` and `refresh_all` read all children once more.
     ///
     /// If the option is added to an existing repository, the next write to each parent counts its children: call
     /// [`migrate_layout_from`](SubsetRepository::migrate_layout_from) to count them all at once.
@@ -172,16 +172,17 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
     /// Adds a subset: an array field of the parent, with the first children in an order. At least one is required.
     ///
     /// A parent can have several, each with its own order, size, filter and fields: the ten newest reviews and the three best
-    /// ones. They have the same guarantees and share a version, and each write updates all of them by one command. Pages of
-    /// [`children`](SubsetRepository::children) have the order of the first one, which has no filter.
+    /// ones. They have the same guarantees and share a version, and each write updates all of them by one command. The list
+    /// [`children`](SubsetRepository::children) has the order of the first one, which has no filter, and
+    /// [`children_of_subset`](SubsetRepository::children_of_subset) that of any.
     ///
     /// ```no_run
-    /// # use mongo_patterns::subset::{Direction, SubsetRepositoryBuilder};
+    /// # use mongo_patterns::subset::SubsetRepositoryBuilder;
     /// use mongo_patterns::subset::Subset;
     /// # use mongo_patterns::mongodb::bson::doc;
     /// # fn f(builder: SubsetRepositoryBuilder<i32, i32>) -> mongo_patterns::Result<()> {
-    /// let newest = Subset::new("reviews").order_by("published_date", Direction::Descending);
-    /// let best = Subset::new("top_rated").order_by("stars", Direction::Descending).size(3);
+    /// let newest = Subset::new("reviews").sort(doc! { "published_date": -1 });
+    /// let best = Subset::new("top_rated").sort(doc! { "stars": -1 }).size(3);
     /// let products = builder.subset(newest).subset(best.filter(doc! { "stars": { "$gte": 4 } })).build()?;
     /// # Ok(())
     /// # }
@@ -189,7 +190,7 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
     ///
     /// # Cost of a further subset
     /// No further round trips: the command that reads the first children reads those of all subsets, and documents are
-    /// examined for each. Each subset needs an index on its order. `verify`, `repair` and `rebuild_all` read the
+    /// examined for each. Each subset needs an index on its order. `verify`, `repair` and `refresh_all` read the
     /// first children of each. In a sharded cluster, a write to several subsets needs MongoDB 8.0: earlier versions have no
     /// `$lookup` from a sharded collection in a transaction.
     ///
@@ -209,7 +210,7 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
     /// - a name is not that of a plain field, or two fields of one document have the same name,
     /// - a [filter](Subset::filter) has another operator than those that it can have, or is one of the first subset,
     /// - a figure is one of the parent field,
-    /// - an order has a field twice, the parent field, or a field after the child's id,
+    /// - an order has a field twice, the parent field, a field after the child's id, or another direction than 1 and -1,
     /// - a size is 0 or above `i32::MAX`,
     /// - the collections are the same, or in two databases,
     /// - the write concern of a collection is `w: 0`, which confirms nothing.
@@ -227,7 +228,7 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
         let first = required(subsets.first(), "subset")?;
         if !first.filter.query().is_empty() {
             return Err(configuration(
-                "the first subset has a filter, but pages of all children have its order: add one without a filter before it",
+                "the first subset has a filter, but the list of all children has its order: add one without a filter before it",
             ));
         }
         let version = self.version.map_or_else(|| Ok(first.field.version()), FieldName::new)?;

@@ -12,7 +12,7 @@
 //!
 //! ## What happens if the image of a changed child is missing?
 //!
-//! The parent of the child is then unknown, so the follower rebuilds all subsets.
+//! The parent of the child is then unknown, so the follower refreshes all subsets.
 
 use std::collections::HashMap;
 
@@ -24,7 +24,7 @@ use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result, document_id};
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
 
-use crate::repair::rebuild::rebuild_all;
+use crate::repair::rebuild::refresh_all;
 use crate::repository::Shared;
 use crate::settings::Settings;
 use crate::write::refresh_parent;
@@ -36,7 +36,7 @@ const TEXTS: Texts = Texts {
     pre_images_disabled: Some(
         "pre-images of the children are disabled, so the parent of a deleted or moved child would be unknown: call enable_pre_images() on this action, or set changeStreamPreAndPostImages of their collection",
     ),
-    history_lost: "the server no longer has all changes since the follower's last one, so subsets may be stale: run the follower once without disable_repair(), which rebuilds them all; if this happens again, keep a longer oplog and older pre-images",
+    history_lost: "the server no longer has all changes since the follower's last one, so subsets may be stale: run the follower once without disable_repair(), which refreshes them all; if this happens again, keep a longer oplog and older pre-images",
     dropped: "the collection of the children was dropped or renamed: create it with ensure_indexes(), and follow again from the start",
     other_settings: "a follower of this name has other collections, another parent field or another subset field: use another name for this one",
 };
@@ -91,7 +91,7 @@ impl Target for Children {
 
     fn rebuild(&self) -> BoxFuture<'_, Result<u64>> {
         Box::pin(async {
-            match rebuild_all(&self.shared).await {
+            match refresh_all(&self.shared).await {
                 // The first write to a parent that is not migrated yet corrects it.
                 Err(error) if error.kind() == ErrorKind::NotMigrated => Ok(0),
                 rebuilt => rebuilt.map(|_| 0),

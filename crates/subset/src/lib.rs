@@ -19,7 +19,7 @@
 //! # Usage
 //!
 //! ```no_run
-//! use mongo_patterns::subset::{Direction, Repository, Subset, SubsetRepository};
+//! use mongo_patterns::subset::{Repository, Subset, SubsetRepository};
 //! use mongo_patterns::mongodb::bson::{DateTime, Document, doc};
 //! use serde::{Deserialize, Serialize};
 //!
@@ -49,7 +49,7 @@
 //! let products = SubsetRepository::<Product, Review>::builder(product, reviews)
 //!     .parent_field("product_id")
 //!     .child_id_field("review_id")
-//!     .subset(Subset::new("reviews").order_by("published_date", Direction::Descending).size(10))
+//!     .subset(Subset::new("reviews").sort(doc! { "published_date": -1 }).size(10))
 //!     .build()?;
 //! products.ensure_indexes().await?; // once, at the start of the service
 //!
@@ -59,7 +59,7 @@
 //! if let Some(product) = products.get(1).await? {
 //!     // the ten newest reviews
 //! }
-//! let first = products.children(1).limit(50).await?; // all reviews, page by page
+//! let first = products.children(1).limit(50).page().await?; // all reviews, page by page
 //! # Ok(())
 //! # }
 //! ```
@@ -81,7 +81,7 @@
 //! missing one is 0). So of two transactions that write one parent at the same time, one conflicts and runs again. A
 //! transaction locks the parent first, unless this repository has written that parent before without a conflict.
 //!
-//! Calls that change no child, such as [`rebuild`](SubsetRepository::rebuild), [`repair`](SubsetRepository::repair) and a
+//! Calls that change no child, such as [`refresh`](SubsetRepository::refresh), [`repair`](SubsetRepository::repair) and a
 //! [follower](SubsetRepository::follow), refresh the subset without a transaction: they read the version, then the first
 //! children, and write them if the version is still the same. Otherwise they start again. A refresh that loses twice is done,
 //! because the second winner has read the same children. With a total or figures, which the winners only add to,
@@ -114,11 +114,11 @@
 //! Not guaranteed:
 //!
 //! - A program that writes children without the repository leaves the subset stale until the next write by a
-//!   repository, [`rebuild`](SubsetRepository::rebuild), or a follower. The same holds for a second repository over the
+//!   repository, [`refresh`](SubsetRepository::refresh), or a follower. The same holds for a second repository over the
 //!   same children with other parents or other subsets: each updates only
-//!   its own subset. Run a [follower](SubsetRepository::follow) with its own name for each, or call `rebuild` of the
+//!   its own subset. Run a [follower](SubsetRepository::follow) with its own name for each, or call `refresh` of the
 //!   other one after each write.
-//! - If a parent is deleted and inserted again with the same `_id`, a rebuild, repair or follower that is still running
+//! - If a parent is deleted and inserted again with the same `_id`, a refresh, repair or follower that is still running
 //!   can store a subset of the old parent.
 //!
 //! # Following other programs
@@ -142,15 +142,16 @@
 //! | [`insert_many`](SubsetRepository::insert_many) | 2, and 3 for each parent, or as above for a single one | the same for each parent |
 //! | [`get`](SubsetRepository::get), [`child`](SubsetRepository::child) | 1 | 1 |
 //! | [`find`](SubsetRepository::find) | 1 for each batch | those of its index |
-//! | [`children`](SubsetRepository::children) | 1 | those it returns, on any page, and at most 1 more; in the order of a subset with a filter, those between them |
+//! | a page of [`children`](SubsetRepository::children) | 1 | those it returns, on any page, and at most 1 more |
+//! | ... of [`children_of_subset`](SubsetRepository::children_of_subset) | 1 | the same; with a filter, also those between them |
 //! | [`delete_parent`](SubsetRepository::delete_parent) | 3, and 1 more if the parent does not exist | all of its children |
-//! | [`rebuild`](SubsetRepository::rebuild) | 3, and 1 more with a total or figures | 1, and the first children; with a total or figures as many keys as the parent has children |
-//! | [`rebuild_all`](SubsetRepository::rebuild_all) | 1; 3 if other clients write stale parents concurrently | all parents, and their first children; three times if it checks again |
+//! | [`refresh`](SubsetRepository::refresh) | 3, and 1 more with a total or figures | 1, and the first children; with a total or figures as many keys as the parent has children |
+//! | [`refresh_all`](SubsetRepository::refresh_all) | 1; 3 if other clients write stale parents concurrently | all parents, and their first children; three times if it checks again |
 //! | [`verify`](SubsetRepository::verify) | 2, and 1 for each finding | all parents, their first children, and all children |
 //! | [`repair`](SubsetRepository::repair) | those, and 3 for each stale parent | the same |
-//! | [`follow`](SubsetRepository::follow) | 2 for each batch of changes, and 3 for each of its parents; 1 a second | those of `rebuild` for each parent |
-//! | [`migrate_from_embedded`](SubsetRepository::migrate_from_embedded) | about 15, and 4 for each chunk of 100,000 children | the parents three or four times, the embedded children, and twice those of `rebuild_all` |
-//! | [`migrate_existing`](SubsetRepository::migrate_existing), [`migrate_layout_from`](SubsetRepository::migrate_layout_from) | about 7, and 1 for each 10,000 parents | twice those of `rebuild_all`; `migrate_existing` also the parent field of all children |
+//! | [`follow`](SubsetRepository::follow) | 2 for each batch of changes, and 3 for each of its parents; 1 a second | those of `refresh` for each parent |
+//! | [`migrate_from_embedded`](SubsetRepository::migrate_from_embedded) | about 15, and 4 for each chunk of 100,000 children | the parents three or four times, the embedded children, and twice those of `refresh_all` |
+//! | [`migrate_existing`](SubsetRepository::migrate_existing), [`migrate_layout_from`](SubsetRepository::migrate_layout_from) | about 7, and 1 for each 10,000 parents | twice those of `refresh_all`; `migrate_existing` also the parent field of all children |
 //! | [`ensure_indexes`](SubsetRepository::ensure_indexes) | 4, or 8 the first time | all, the first time |
 //!
 //! A write that meets a conflict with another process runs again, as often as the [retry
@@ -229,9 +230,9 @@
 //! stored nowhere else, so its first write checks that their collection has all of them, which costs up to four round
 //! trips. If it does not, every write to that parent or its children fails with
 //! [`NotMigrated`](mongo_patterns_core::ErrorKind::NotMigrated), with nothing stored, and
-//! [`repair`](SubsetRepository::repair) and [`rebuild_all`](SubsetRepository::rebuild_all) leave the parent unchanged:
+//! [`repair`](SubsetRepository::repair) and [`refresh_all`](SubsetRepository::refresh_all) leave the parent unchanged:
 //! migrate it. If a subset that was maintained by hand has leftovers, discard them with
-//! [`rebuild(..).discard_embedded()`](action::Rebuild::discard_embedded).
+//! [`refresh(..).discard_embedded()`](action::Refresh::discard_embedded).
 //!
 //! # Sharding
 //!
@@ -254,8 +255,7 @@ mod write;
 pub use builder::{Subset, SubsetRepositoryBuilder};
 pub use form::token::ChildToken;
 pub use mongo_patterns_core::follow::Followed;
-pub use mongo_patterns_core::{Progress, Removed, Repository};
+pub use mongo_patterns_core::{Deleted, Progress, Repository};
 pub use repair::finding::{Finding, Problem, Repaired, Unrepaired};
 pub use repository::SubsetRepository;
-pub use results::{ChildPage, DeletedParent, Inserted, InsertedMany, Migrated, Rebuilt, RebuiltAll, UpdatedChild};
-pub use settings::subset::Direction;
+pub use results::{InsertedChild, InsertedMany, Migrated, Refreshed, RefreshedAll, UpdatedChild};

@@ -26,10 +26,10 @@ pub(crate) async fn existing(
     if discard {
         discard_embedded(shared, conn).await?;
     }
-    let (parents, rebuilt_individually) = rebuild_chunks(shared, conn, false, !discard, progress).await?;
+    let (documents, rebuilt_individually) = rebuild_chunks(shared, conn, false, !discard, progress).await?;
     Ok(Migrated {
         created_indexes: ensured.created,
-        parents,
+        documents,
         rebuilt_individually,
         orphans: count_orphans(shared, conn).await?,
         ..Migrated::default()
@@ -59,11 +59,11 @@ pub(crate) async fn layout(
         None => None,
     };
     let has_other_order = shared.settings.first().order != old.settings.first().order;
-    let (parents, rebuilt_individually) = rebuild_chunks(shared, conn, has_other_order, true, progress).await?;
+    let (documents, rebuilt_individually) = rebuild_chunks(shared, conn, has_other_order, true, progress).await?;
     Ok(Migrated {
         created_indexes: ensured.created,
         dropped_index,
-        parents,
+        documents,
         rebuilt_individually,
         ..Migrated::default()
     })

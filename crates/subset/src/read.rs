@@ -146,7 +146,7 @@ pub(crate) async fn deletable(shared: &Shared, parent: &Bson, conn: &mut Conn<'_
 }
 
 fn not_migrated(parent: &Bson, subset: &FieldName) -> Error {
-    let message = "no repository has written the parent, and it embeds children that their collection does not have; the parent was not written: migrate them with migrate_from_embedded(), or discard them with rebuild(..).discard_embedded()";
+    let message = "no repository has written the parent, and it embeds children that their collection does not have; the parent was not written: migrate them with migrate_from_embedded(), or discard them with refresh(..).discard_embedded()";
     let error = Error::new(ErrorKind::NotMigrated, message).with_remedy(Remedy::DiscardEmbedded);
     error.of_document(parent.clone(), subset.as_str())
 }

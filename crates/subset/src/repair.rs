@@ -1,4 +1,4 @@
-//! Finds, repairs and rebuilds stale subsets.
+//! Finds, repairs and refreshes stale subsets.
 
 pub(crate) mod finding;
 pub(crate) mod rebuild;

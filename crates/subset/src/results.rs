@@ -3,58 +3,10 @@
 use mongo_patterns_core::InvalidDocuments;
 use serde::Serialize;
 
-use crate::form::token::ChildToken;
-
-/// A page of children.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct ChildPage<C> {
-    /// The children, in their order, also on a page [before](crate::action::Children::before) a position.
-    pub children: Vec<C>,
-    /// The position to continue [after](crate::action::Children::after); `None` if there are no more children. The next
-    /// page may be empty.
-    pub next: Option<ChildToken>,
-    /// The position to continue [before](crate::action::Children::before); `None` if there are no earlier children. The
-    /// previous page may be empty.
-    pub previous: Option<ChildToken>,
-    /// The position of the first child of this page. Always present, to poll the start of the children for new ones
-    /// that are ordered [before](crate::action::Children::before) it: see [`last_token`](Self::last_token).
-    pub first_token: ChildToken,
-    /// The position of the last child of this page. Always present, to poll the end of the children for new ones that
-    /// are ordered [after](crate::action::Children::after) it. On an empty page it is the position that the page was
-    /// read from, or the position before all children.
-    ///
-    /// Poll the side on which new children appear: the end if an ascending time orders them, as here. If the newest are
-    /// first, poll the start with `first_token` and `before`.
-    ///
-    /// ```no_run
-    /// # use std::time::Duration;
-    /// # async fn f(messages: mongo_patterns::subset::SubsetRepository<i32, i32>) -> mongo_patterns::Result<()> {
-    /// let mut token = None;
-    /// loop {
-    ///     let page = messages.children(1).limit(50).after(token).await?;
-    ///     for message in &page.children {
-    ///         println!("{message}");
-    ///     }
-    ///     if page.next.is_none() {
-    ///         tokio::time::sleep(Duration::from_secs(1)).await;
-    ///     }
-    ///     token = Some(page.last_token);
-    /// }
-    /// # }
-    /// ```
-    ///
-    /// A poller misses a child that is stored on the other side of its position. An example is a child with an earlier
-    /// time, because its program read the clock before it stored the child, or because the clock is late. A poller sees
-    /// a child again if an update moves it past the position, and it sees no deletes. A change stream of the children
-    /// reports all of these.
-    pub last_token: ChildToken,
-}
-
-/// The result of an insert.
+/// The result of an insert of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Inserted {
+pub struct InsertedChild {
     /// Whether the child is in a subset of its parent.
     pub in_subset: bool,
 }
@@ -80,30 +32,20 @@ pub struct UpdatedChild {
     pub in_subset: bool,
 }
 
-/// The result of a deletion of a parent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct DeletedParent {
-    /// Whether the parent existed.
-    pub found: bool,
-    /// The number of deleted children.
-    pub children: u64,
-}
-
-/// The result of a rebuild of one subset.
+/// The result of a refresh of one parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Rebuilt {
+pub struct Refreshed {
     /// The number of children that are now embedded; a child in several subsets counts in each.
     pub embedded: u64,
 }
 
-/// The result of a rebuild of all subsets.
+/// The result of a refresh of all parents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct RebuiltAll {
+pub struct RefreshedAll {
     /// The number of parents that other clients wrote concurrently, and that were still stale after a second
-    /// aggregation, so that they were rebuilt one by one.
+    /// aggregation, so that they were refreshed one by one.
     pub rebuilt_individually: u64,
 }
 
@@ -112,7 +54,7 @@ pub struct RebuiltAll {
 #[non_exhaustive]
 pub struct Migrated {
     /// The number of parents whose subsets are correct now.
-    pub parents: u64,
+    pub documents: u64,
     /// The number of embedded children that this call migrated into their collection.
     pub children: u64,
     /// The number of parents that other clients wrote concurrently, so that they were rebuilt one by one.

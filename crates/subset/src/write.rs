@@ -51,7 +51,7 @@ use std::slice;
 use std::sync::Arc;
 
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::{Error, ErrorKind, Result, measure, transaction};
+use mongo_patterns_core::{Deleted, Error, ErrorKind, Result, measure, transaction};
 use mongodb::ClientSession;
 use mongodb::bson::Bson;
 
@@ -60,7 +60,6 @@ use crate::form::child::Child;
 use crate::query::{self, options};
 use crate::read::{deletable, figures, find_state, first_children, require_stored};
 use crate::repository::Shared;
-use crate::results::DeletedParent;
 
 /// Inserts a child.
 pub(crate) async fn insert(shared: &Arc<Shared>, child: Child, session: Option<&mut ClientSession>) -> Result<Written> {
@@ -83,9 +82,9 @@ pub(crate) async fn run(write: ParentWrite<'_>, session: Option<&mut ClientSessi
     transactional::run(&write, &mut conn).await
 }
 
-/// Rebuilds the subset of a parent: in the caller's transaction, or without one by compare-and-set. Returns the number of
+/// Refreshes the subset of a parent: in the caller's transaction, or without one by compare-and-set. Returns the number of
 /// embedded children.
-pub(crate) async fn rebuild(
+pub(crate) async fn refresh(
     shared: &Shared,
     parent: Bson,
     discards_embedded: bool,
@@ -103,17 +102,17 @@ pub(crate) async fn rebuild(
         let write = ParentWrite::of_parents(shared, vec![parent], Change::Nothing);
         return Ok(transactional::run(&write, &mut conn).await?.embedded);
     }
-    refresh(shared, &parent, &mut conn).await?.ok_or_else(no_parent)
+    refresh_in(shared, &parent, &mut conn).await?.ok_or_else(no_parent)
 }
 
 /// The maximum number of attempts. Three suffice without a total and figures, unless the parent is deleted and
 /// inserted again in between.
 const MAX_ATTEMPTS: usize = 16;
 
-/// Refreshes a parent as [`refresh`] does, in its lane.
+/// Refreshes a parent as [`refresh_in`] does, in its lane.
 pub(crate) async fn refresh_parent(shared: &Shared, parent: &Bson) -> Result<Option<u64>> {
     let mut conn = shared.enter(slice::from_ref(parent), None).await?;
-    refresh(shared, parent, &mut conn).await
+    refresh_in(shared, parent, &mut conn).await
 }
 
 /// Writes the subset, the total and the figures of a parent, unless another writer does. Returns the number of
@@ -121,7 +120,7 @@ pub(crate) async fn refresh_parent(shared: &Shared, parent: &Bson) -> Result<Opt
 ///
 /// # Errors
 /// [`NotMigrated`](ErrorKind::NotMigrated) for an unmanaged parent that embeds children which are not stored.
-async fn refresh(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>) -> Result<Option<u64>> {
+async fn refresh_in(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>) -> Result<Option<u64>> {
     let settings = &shared.settings;
     let mut first_version = None;
     let mut count = 0;
@@ -155,7 +154,7 @@ async fn refresh(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>) -> Result<
     }
     Err(Error::new(
         ErrorKind::Contention,
-        "other writers wrote the parent during each attempt, and its subset, total or figures may be stale: call rebuild(..) again",
+        "other writers wrote the parent during each attempt, and its subset, total or figures may be stale: call refresh(..) again",
     ))
 }
 
@@ -164,7 +163,7 @@ pub(crate) async fn delete_parent(
     shared: &Shared,
     parent: &Bson,
     session: Option<&mut ClientSession>,
-) -> Result<DeletedParent> {
+) -> Result<Deleted> {
     shared.check_indexes().await?;
     let mut conn = shared.enter(slice::from_ref(parent), session).await?;
     transaction::run(
@@ -177,7 +176,7 @@ pub(crate) async fn delete_parent(
     .await
 }
 
-async fn delete(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>) -> Result<DeletedParent> {
+async fn delete(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>) -> Result<Deleted> {
     let Shared { children, settings, .. } = shared;
     shared.managed.forget(parent);
     let mut found = false;
@@ -193,8 +192,5 @@ async fn delete(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>) -> Result<D
     let filter = query::only_of(settings, parent);
     let options = options::delete_children(settings);
     let deleted = conn.delete_many(children, filter, options).await?;
-    Ok(DeletedParent {
-        found,
-        children: deleted.deleted_count,
-    })
+    Ok(Deleted::new(u64::from(found) + deleted.deleted_count))
 }

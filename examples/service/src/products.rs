@@ -150,14 +150,9 @@ async fn list(
     PageQuery(cursor): PageQuery<Cursor>,
 ) -> Result<Response, Problem> {
     let query = cursor.query();
-    let mut children = store.products.children(product).limit(SHOWN);
-    if let Some(token) = cursor.before {
-        children = children.before(token);
-    } else if let Some(token) = cursor.after {
-        children = children.after(token);
-    }
-    let found = children.await?;
-    let shown = &found.children;
+    let children = store.products.children(product).limit(SHOWN);
+    let found = children.after(cursor.after).before(cursor.before).page().await?;
+    let shown = &found.items;
     if shown.is_empty() && store.products.get(product).await?.is_none() {
         return Err(Problem::unknown(&PRODUCTS));
     }

@@ -59,11 +59,7 @@ impl Store {
             products: SubsetRepository::builder(of("product"), of("review"))
                 .parent_field("product_id")
                 .child_id_field("review_id")
-                .subset(
-                    Subset::new("reviews")
-                        .order_by("published_date", Direction::Descending)
-                        .size(10),
-                )
+                .subset(Subset::new("reviews").sort(doc! { "published_date": -1 }).size(10))
                 .build()?,
             patrons: EmbeddedRepository::builder(of("patron"))
                 .children_field("addresses")

@@ -4,7 +4,7 @@
 use anyhow::Result;
 use mongo_patterns::history::HistoryRepository;
 use mongo_patterns::reference::{OnReferences, Reference, ReferenceRepository};
-use mongo_patterns::subset::{Direction, Subset, SubsetRepository};
+use mongo_patterns::subset::{Subset, SubsetRepository};
 use mongodb::bson::Document;
 use mongodb::{Client, Database};
 
@@ -51,7 +51,7 @@ pub(super) async fn reviews() -> Result<()> {
     let products = SubsetRepository::<Document, Document>::builder(products, reviews)
         .parent_field("product_id")
         .child_id_field("review_id")
-        .subset(Subset::new("reviews").order_by("published_date", Direction::Descending))
+        .subset(Subset::new("reviews").sort(doc! { "published_date": -1 }))
         .build()?;
     let mut print = print();
     products.follow(name).on_progress(move |at| print(at.changes)).await?;

@@ -140,6 +140,6 @@ async fn a_call_reaches_the_shards_of_its_documents() {
         // Two collections, each by its own key.
         assert_eq!(reached, &of_parent | &of_children);
         assert_eq!(profiles.of(products.get(id)).await, of_parent);
-        assert_eq!(profiles.of(products.children(id)).await, of_children);
+        assert_eq!(profiles.of(products.children(id).page()).await, of_children);
     }
 }

@@ -1,4 +1,4 @@
-//! `verify`, `repair`, `rebuild` and `rebuild_all`.
+//! `verify`, `repair`, `refresh` and `refresh_all`.
 
 use futures::TryStreamExt;
 use mongo_patterns::ErrorKind;
@@ -26,7 +26,7 @@ async fn a_verify_reads_each_finding_again() {
         let names = db.recorder().names();
         assert_eq!(names.iter().filter(|name| *name == "aggregate").count(), 2 + 10 + 3);
         assert_eq!(names.len(), 16, "{names:?}");
-        assert_eq!(products.delete_parent(90).await.unwrap().children, 1);
+        assert_eq!(products.delete_parent(90).await.unwrap().documents, 1);
         assert_eq!(found(&products).await.len(), 9);
     })
     .await;
@@ -36,14 +36,14 @@ async fn a_verify_reads_each_finding_again() {
 async fn all_subsets_are_rebuilt_on_the_server() {
     testkit::run(async |db| {
         let products = Children::damaged(db, products(db).await).await;
-        assert_eq!(products.rebuild_all().await.unwrap().rebuilt_individually, 0);
+        assert_eq!(products.refresh_all().await.unwrap().rebuilt_individually, 0);
         assert_eq!(db.recorder().names(), ["find", "aggregate"]);
         assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
         let unreviewed = product(db).find_one(doc! { "_id": 9 }).await.unwrap().unwrap();
         assert_eq!(unreviewed.get_array("reviews").unwrap(), &[]);
         assert_eq!(unreviewed.get_i64("reviews_version").unwrap(), 1);
         let before = stored_product(db).await;
-        products.rebuild_all().await.unwrap();
+        products.refresh_all().await.unwrap();
         assert_eq!(stored_product(db).await, before, "a correct parent is not written");
 
         // Another size for all.
@@ -51,7 +51,7 @@ async fn all_subsets_are_rebuilt_on_the_server() {
             .build()
             .unwrap();
         fewer.ensure_indexes().replace_settings().await.unwrap();
-        fewer.rebuild_all().await.unwrap();
+        fewer.refresh_all().await.unwrap();
         assert_eq!(wrong(&product(db), &reviews(db), 3).await, []);
     })
     .await;
@@ -80,7 +80,7 @@ async fn a_rebuild_checks_again_after_a_concurrent_write() {
                 until_blocked(db, doc! {}).await;
                 session.commit_transaction().await.unwrap();
             };
-            let (rebuilt, ()) = tokio::join!(products.rebuild_all().into_future(), commits);
+            let (rebuilt, ()) = tokio::join!(products.refresh_all().into_future(), commits);
             assert_eq!(
                 rebuilt.unwrap().rebuilt_individually,
                 0,
@@ -90,7 +90,7 @@ async fn a_rebuild_checks_again_after_a_concurrent_write() {
             assert_eq!(names, ["find", "aggregate", "aggregate", "aggregate"]);
             assert_eq!(wrong(&parents, &reviews(db), 10).await, []);
             db.recorder().clear();
-            assert_eq!(products.rebuild_all().await.unwrap().rebuilt_individually, 0);
+            assert_eq!(products.refresh_all().await.unwrap().rebuilt_individually, 0);
             assert_eq!(db.recorder().names(), ["find", "aggregate"]);
         }
     })
@@ -126,7 +126,7 @@ async fn a_rebuild_undoes_no_write() {
         let writers = futures::future::join_all(writers);
         let rebuilds = async {
             for _ in 0..10 {
-                other.rebuild_all().await.unwrap();
+                other.refresh_all().await.unwrap();
             }
         };
         let (written, ()) = futures::future::join(writers, rebuilds).await;
@@ -189,11 +189,11 @@ async fn missing_indexes_are_refused_before_any_read() {
             (error.kind(), error.operation()),
             (ErrorKind::IndexMissing, Some("verify"))
         );
-        let error = products.rebuild_all().await.unwrap_err();
+        let error = products.refresh_all().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::IndexMissing);
         let other = doc! { "product_id": 1, "review_id": 1 };
         reviews(db).insert_one(other).await.unwrap();
-        let error = products.children(1).await.unwrap_err();
+        let error = products.children(1).page().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::IndexMissing, "{error:?}");
     })
     .await;

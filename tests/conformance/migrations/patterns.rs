@@ -1,7 +1,7 @@
 //! The migrations of all patterns but the archive.
 
 use mongo_patterns::embedded::EmbeddedRepository;
-use mongo_patterns::subset::{Direction, Subset};
+use mongo_patterns::subset::Subset;
 use mongo_patterns::{ErrorKind, Repository};
 use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{Bson, Document, doc};
@@ -163,7 +163,7 @@ const LAYOUT: Migrates = migration!(
         unmigrated(db).migrate_existing().await.unwrap()
     },
     |db, call| {
-        let by_author = Subset::new("reviews").order_by("review_author", Direction::Ascending);
+        let by_author = Subset::new("reviews").sort(doc! { "review_author": 1 });
         let new: Products = builder_of(db.database(), by_author.size(3)).build().unwrap();
         call.of(new.migrate_layout_from(&unmigrated(db))).await
     },

@@ -179,14 +179,20 @@ impl Calls for Subsets {
         run!(products.update(1, 52, set)).unwrap();
         run!(products.replace(&review(18))).unwrap();
         assert!(run!(products.delete(1, 19)).unwrap().found);
-        assert_eq!(run!(products.rebuild(1)).unwrap().embedded, 10);
+        assert_eq!(run!(products.refresh(1)).unwrap().embedded, 10);
         assert!(run!(products.delete_parent(2)).unwrap().found);
         assert!(run!(products.get(2)).unwrap().is_none());
         let shown = run!(products.get(1)).unwrap().unwrap().reviews;
         assert_eq!((shown[0].review_id, shown[0].review_author.as_str()), (52, "Hans"));
         assert!(run!(products.child(1, 50)).unwrap().is_some());
-        let page = run!(products.children(1).limit(3)).unwrap();
-        assert_eq!(page.children.len(), 3);
+        let page = products
+            .children(1)
+            .limit(3)
+            .session(&mut *session)
+            .page()
+            .await
+            .unwrap();
+        assert_eq!(page.items.len(), 3);
         // A refused call does not abort the transaction.
         let missing = run!(products.insert(&review_of(9, 1, 1))).unwrap_err();
         assert_eq!(missing.kind(), ErrorKind::NotFound);

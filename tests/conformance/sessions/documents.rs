@@ -190,9 +190,9 @@ impl Calls for References {
         let found = orders.find(doc! { "customer.name": "Ann" }).session(&mut *session);
         assert_eq!(found.await.unwrap().len(), 4);
         let updated = run!(orders.update_source(2, rename("Bea"))).unwrap();
-        assert_eq!((updated.version, updated.copies_updated), (1, 1));
+        assert_eq!((updated.version, updated.copies), (1, 1));
         let refreshed = run!(orders.refresh_copies(2)).unwrap();
-        assert_eq!((refreshed.version, refreshed.copies_updated), (2, 1));
+        assert_eq!((refreshed.version, refreshed.copies), (2, 1));
         let other = doc! { "$inc": { "visits": 1 } };
         run!(orders.update_source(2, other)).unwrap();
         assert!(run!(orders.set_reference(7, 2)).unwrap().modified);

@@ -173,7 +173,7 @@ impl Values for Subsets {
         let mut read = Vec::new();
         for parent in self.parents_of(id).await {
             read.extend(self.products.child(parent.clone(), id.clone()).await.unwrap());
-            let page = self.products.children(parent.clone()).limit(1000).await.unwrap();
+            let page = self.products.children(parent.clone()).limit(1000).page().await.unwrap();
             let page = doc! { "children": page.children };
             read.extend(of_array(&page, "children", "review_id", id));
             let parent = self.products.get(parent).await.unwrap().unwrap();
@@ -192,7 +192,7 @@ impl Values for Subsets {
 
     async fn findings(&self) -> usize {
         let found: Vec<_> = self.products.verify().stream().try_collect().await.unwrap();
-        assert_eq!(self.products.rebuild_all().await.unwrap().rebuilt_individually, 0);
+        assert_eq!(self.products.refresh_all().await.unwrap().rebuilt_individually, 0);
         found.len()
     }
 }
@@ -347,12 +347,12 @@ impl Values for Orders {
         for name in [doc! { "other": "$name" }, fields.clone()] {
             let update = doc! { "$set": { "name": name } };
             let updated = self.orders.update_source(id.clone(), update).await.unwrap();
-            assert_eq!(updated.copies_updated, 1, "{id}");
+            assert_eq!(updated.copies, 1, "{id}");
         }
         assert!(self.orders.clear_reference(id.clone()).await.unwrap().modified);
         let set = self.orders.set_reference(id.clone(), id.clone()).await.unwrap();
         assert!(set.modified);
-        assert_eq!(self.orders.refresh_copies(id.clone()).await.unwrap().copies_updated, 1);
+        assert_eq!(self.orders.refresh_copies(id.clone()).await.unwrap().copies, 1);
     }
 
     async fn read(&self, id: &Bson) -> Vec<Document> {

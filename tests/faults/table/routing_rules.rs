@@ -94,7 +94,7 @@ pub(super) const BROADCAST: [Broadcast; 62] = [
         &[("aggregate", "extra_sales", All), ("find", "sales", All)]),
     of("outlier", "migrate_existing", MIGRATED, &[("aggregate", "sales", All), ("find", "sales", All)]),
     of("outlier", "repair", WHOLE, &[("aggregate", "sales", All)]),
-    of("subset", "rebuild_all", WHOLE, &[("aggregate", "product", All)]),
+    of("subset", "refresh_all", WHOLE, &[("aggregate", "product", All)]),
     of("subset", "repair", WHOLE, &[("aggregate", "product", All), ("aggregate", "review", All)]),
     of("subset", "verify", WHOLE, &[("aggregate", "product", All), ("aggregate", "review", All)]),
     of("subset", "follow", "reads the changes of the whole collection, and rebuilds all subsets at first",

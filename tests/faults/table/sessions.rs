@@ -114,10 +114,12 @@ pub(super) fn of_subsets() -> Vec<Call<subset::Shop>> {
         Atomic, "SubsetRepository::replace", IN, |m, s| m.newest.replace(&review_of(1, 0, 30)).session(s).await;
         Atomic, "SubsetRepository::delete", IN, |m, s| m.newest.delete(1, 3).session(s).await;
         Atomic, "SubsetRepository::delete_parent", IN, |m, s| m.newest.delete_parent(1).session(s).await;
-        Atomic, "SubsetRepository::rebuild", IN, |m, s| m.newest.rebuild(1).session(s).await => prepare(subset::stale);
+        Atomic, "SubsetRepository::refresh", IN, |m, s| m.newest.refresh(1).session(s).await => prepare(subset::stale);
         Reads, "SubsetRepository::get", IN, |m, s| m.newest.get(1).session(s).await;
         Reads, "SubsetRepository::child", IN, |m, s| m.newest.child(1, 2).session(s).await;
-        Reads, "SubsetRepository::children", IN, |m, s| m.newest.children(1).limit(3).session(s).await;
+        Reads, "SubsetRepository::children", IN, |m, s| m.newest.children(1).limit(3).session(s).page().await;
+        Reads, "SubsetRepository::children_of_subset", IN, |m, s|
+            m.newest.children_of_subset(1, "reviews").limit(3).session(s).page().await;
     }
 }
 

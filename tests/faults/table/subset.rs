@@ -75,11 +75,11 @@ pub(super) async fn read(products: &Products) -> Option<Vec<String>> {
         if let Some(product) = products.get(id).await.unwrap() {
             read.push(format!("product {}", product._id));
         }
-        let page = match products.children(id).limit(100).await {
+        let page = match products.children(id).limit(100).page().await {
             Err(error) if error.is_setup_error() => return None,
             page => page.unwrap(),
         };
-        for review in page.children {
+        for review in page.items {
             read.push(fact(id, &mongodb::bson::serialize_to_document(&review).unwrap()));
         }
     }
@@ -149,7 +149,7 @@ impl Model for Shop {
     async fn fill(&self) {
         self.newest.ensure_indexes().replace_settings().await.unwrap();
         plant(&self.products, &self.reviews).await;
-        self.newest.rebuild_all().await.unwrap();
+        self.newest.refresh_all().await.unwrap();
     }
 
     async fn facts(&self) -> Vec<String> {
@@ -222,8 +222,8 @@ pub(super) fn operations() -> Vec<Call<Shop>> {
         Steps, "SubsetRepository::ensure_indexes", "", |m|
             m.newest.ensure_indexes().await
             => prepare(|m| m.reviews.drop_indexes().await.unwrap());
-        Atomic, "SubsetRepository::rebuild", "", |m| m.newest.rebuild(1).await => prepare(stale);
-        Steps, "SubsetRepository::rebuild_all", "", |m| m.newest.rebuild_all().await => prepare(stale);
+        Atomic, "SubsetRepository::refresh", "", |m| m.newest.refresh(1).await => prepare(stale);
+        Steps, "SubsetRepository::refresh_all", "", |m| m.newest.refresh_all().await => prepare(stale);
         Steps, "SubsetRepository::repair", "", |m| serialized(m.newest.repair().stream()).await => prepare(stale);
         Reads, "SubsetRepository::repair", "dry run", |m|
             serialized(m.newest.repair().dry_run().stream()).await => prepare(stale);
@@ -231,7 +231,9 @@ pub(super) fn operations() -> Vec<Call<Shop>> {
         Reads, "SubsetRepository::get", "", |m| m.newest.get(1).await;
         Reads, "SubsetRepository::find", "", |m| m.newest.find(doc! {}).sort(doc! { "_id": 1 }).await;
         Reads, "SubsetRepository::child", "", |m| m.newest.child(1, Bson::Int32(2)).await;
-        Reads, "SubsetRepository::children", "", |m| m.newest.children(1).limit(3).await;
+        Reads, "SubsetRepository::children", "", |m| m.newest.children(1).limit(3).page().await;
+        Reads, "SubsetRepository::children_of_subset", "", |m|
+            m.newest.children_of_subset(1, "reviews").limit(3).page().await;
     }
 }
 

@@ -23,15 +23,15 @@ pub(super) fn operations() -> Vec<Call<Shop>> {
         Atomic, "SubsetRepository::replace", WITH_FIGURES, |m|
             m.computed.replace(&review_of(1, 0, 30)).await => prepare(with_figures);
         Atomic, "SubsetRepository::delete", WITH_FIGURES, |m| m.computed.delete(1, 3).await => prepare(with_figures);
-        Steps, "SubsetRepository::rebuild_all", "of figures", |m|
-            m.computed.rebuild_all().await => prepare(with_wrong_sum);
+        Steps, "SubsetRepository::refresh_all", "of figures", |m|
+            m.computed.refresh_all().await => prepare(with_wrong_sum);
         Atomic, "SubsetRepository::insert", WITH_OLDEST, |m|
             m.several.insert(&review_of(1, 20, -1)).await => prepare(with_oldest), retry_errors(EXISTS);
         Atomic, "SubsetRepository::update", WITH_OLDEST, |m|
             m.several.update(1, 0, doc! { "$set": { "published_date": day(30) } }).await => prepare(with_oldest);
         Atomic, "SubsetRepository::delete", WITH_OLDEST, |m| m.several.delete(1, 0).await => prepare(with_oldest);
-        Steps, "SubsetRepository::rebuild_all", "of two subsets", |m|
-            m.several.rebuild_all().await => prepare(without_oldest);
+        Steps, "SubsetRepository::refresh_all", "of two subsets", |m|
+            m.several.refresh_all().await => prepare(without_oldest);
     }
 }
 
@@ -40,7 +40,7 @@ fn with_figures(m: &Shop) -> LocalBoxFuture<'_, ()> {
     Box::pin(async move {
         let computed = &m.computed;
         computed.ensure_indexes().replace_settings().await.unwrap();
-        computed.rebuild_all().await.unwrap();
+        computed.refresh_all().await.unwrap();
     })
 }
 
@@ -58,7 +58,7 @@ fn with_oldest(m: &Shop) -> LocalBoxFuture<'_, ()> {
     Box::pin(async move {
         let several = &m.several;
         several.ensure_indexes().replace_settings().await.unwrap();
-        several.rebuild_all().await.unwrap();
+        several.refresh_all().await.unwrap();
     })
 }
 

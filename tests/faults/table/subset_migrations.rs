@@ -108,7 +108,7 @@ fn subsets_of_three(m: &Shop) -> LocalBoxFuture<'_, ()> {
     Box::pin(async move {
         plant(&m.products, &m.reviews).await;
         m.three.ensure_indexes().replace_settings().await.unwrap();
-        m.three.rebuild_all().await.unwrap();
+        m.three.refresh_all().await.unwrap();
     })
 }
 fn all_embedded(m: &Shop) -> LocalBoxFuture<'_, ()> {
@@ -131,7 +131,7 @@ fn follow(m: &Shop) -> LocalBoxFuture<'_, Result<String, mongo_patterns::Error>>
 fn behind(m: &Shop) -> LocalBoxFuture<'_, ()> {
     Box::pin(async move {
         plant(&m.products, &m.reviews).await;
-        m.two.rebuild_all().await.unwrap();
+        m.two.refresh_all().await.unwrap();
         let follow = m.two.follow(FOLLOWER).enable_pre_images().run_until_current();
         // An older server cannot, and the call itself must report it.
         if follow.await.is_ok() {

@@ -1,6 +1,6 @@
 //! Products with figures, and with two subsets: their settings, and what they must show.
 
-use mongo_patterns::subset::{Direction, Subset, SubsetRepositoryBuilder};
+use mongo_patterns::subset::{Subset, SubsetRepositoryBuilder};
 use mongodb::bson::{Bson, Document, doc};
 
 use support::subset::{Product, Products, Review};
@@ -36,7 +36,7 @@ pub(super) fn are_figures_correct(product: &Document, reviews: &[Document]) -> b
 
 /// The same, of which a product also shows the oldest one.
 pub(super) fn several(builder: SubsetRepositoryBuilder<Product, Review>) -> Products {
-    let oldest = Subset::new("oldest").order_by("published_date", Direction::Ascending);
+    let oldest = Subset::new("oldest").sort(doc! { "published_date": 1 });
     let oldest = oldest.size(1).filter(doc! { "review_id": { "$gte": 0 } });
     builder.subset(oldest).build().unwrap()
 }

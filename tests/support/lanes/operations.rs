@@ -8,7 +8,7 @@ use mongo_patterns::history::HistoryRepository;
 use mongo_patterns::outlier::OutlierRepository;
 use mongo_patterns::reference::ReferenceRepository;
 use mongo_patterns::schema::SchemaRepository;
-use mongo_patterns::subset::{Direction, Subset, SubsetRepository};
+use mongo_patterns::subset::{Subset, SubsetRepository};
 use mongodb::Database;
 use mongodb::bson::{DateTime, Document, doc};
 
@@ -53,7 +53,7 @@ impl Repositories {
             products: SubsetRepository::builder(of("product"), of("review"))
                 .parent_field("product_id")
                 .child_id_field("review_id")
-                .subset(Subset::new("reviews").order_by("published", Direction::Descending))
+                .subset(Subset::new("reviews").sort(doc! { "published": -1 }))
                 .build()
                 .unwrap(),
             policies: HistoryRepository::builder(of("currentPolicies"), of("policyRevisions"))

@@ -7,7 +7,7 @@ pub mod tampered_tokens;
 pub use mongo_patterns::Repository;
 use std::cmp::Reverse;
 
-use mongo_patterns::subset::{Direction, Subset, SubsetRepository, SubsetRepositoryBuilder};
+use mongo_patterns::subset::{Subset, SubsetRepository, SubsetRepositoryBuilder};
 use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{Bson, DateTime, Document, doc, serialize_to_document};
 use mongodb::{Collection, Database};
@@ -64,7 +64,7 @@ pub fn review_of(product_id: i32, review_id: i32, published: i64) -> Review {
 
 /// Returns the subset of the ten newest reviews.
 pub fn newest() -> Subset {
-    Subset::new("reviews").order_by("published_date", Direction::Descending)
+    Subset::new("reviews").sort(doc! { "published_date": -1 })
 }
 
 pub fn builder<P, C>(database: &Database) -> SubsetRepositoryBuilder<P, C> {
@@ -95,7 +95,7 @@ pub async fn ready<P, C>(db: &TestDatabase, builder: SubsetRepositoryBuilder<P, 
     reviews(db).delete_many(doc! {}).await.unwrap();
     add_product(db, 1).await;
     // Checks that the first write would run once.
-    products.rebuild(1).await.unwrap();
+    products.refresh(1).await.unwrap();
     db.recorder().clear();
     products
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use mongo_patterns_core::{ErrorKind, Repository};
-use mongo_patterns_subset::{Direction, Subset, SubsetRepository};
+use mongo_patterns_subset::{Subset, SubsetRepository};
 use mongodb::bson::{DateTime, Document, doc};
 use mongodb::{Collection, Database};
 
@@ -29,11 +29,7 @@ fn movies(database: &Database) -> Result<Movies> {
     let builder = Movies::builder(movies, screenings)
         .parent_field("movie_id")
         .child_id_field("screening_id")
-        .subset(
-            Subset::new("newest_screenings")
-                .order_by("date", Direction::Descending)
-                .size(3),
-        )
+        .subset(Subset::new("newest_screenings").sort(doc! { "date": -1 }).size(3))
         .total_field(COUNT);
     let builder = SUMS
         .iter()

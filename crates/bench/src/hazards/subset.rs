@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use anyhow::Result;
 use futures::TryStreamExt;
 use mongo_patterns_core::{ErrorKind, Repository};
-use mongo_patterns_subset::{Direction, Subset, SubsetRepository};
+use mongo_patterns_subset::{Subset, SubsetRepository};
 use mongodb::bson::{DateTime, Document, doc};
 use mongodb::{Collection, Database, IndexModel};
 
@@ -35,11 +35,7 @@ fn products(database: &Database) -> Result<Products> {
     let builder = Products::builder(products, reviews)
         .parent_field("product_id")
         .child_id_field("review_id")
-        .subset(
-            Subset::new("reviews")
-                .order_by("published_date", Direction::Descending)
-                .size(SIZE),
-        )
+        .subset(Subset::new("reviews").sort(doc! { "published_date": -1 }).size(SIZE))
         .total_field(TOTAL);
     Ok(builder.build()?)
 }
@@ -95,7 +91,7 @@ pub(super) async fn prepare(source: Source, database: &Database) -> Result<()> {
         reviews.insert_many(existing).await?;
     }
     if source == Source::Ours {
-        products(database)?.rebuild_all().await?;
+        products(database)?.refresh_all().await?;
     }
     Ok(())
 }

@@ -111,7 +111,7 @@ async fn renaming(form: Form, orders: &Orders, copies: i64) -> Result<Operation>
             match form {
                 Form::Ours => {
                     let updated = repository.update_source(0_i64, rename(n)).await?;
-                    ensure!(updated.copies_updated == copies as u64, "copies were not updated");
+                    ensure!(updated.copies == copies as u64, "copies were not updated");
                 }
                 Form::ByHand => by_hand::rename_all(&orders, 0, n).await?,
                 Form::Transaction => by_hand::rename_in_a_transaction(&orders, 0, n).await?,

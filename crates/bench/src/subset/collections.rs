@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use mongo_patterns_core::Repository;
-use mongo_patterns_subset::{Direction, Subset, SubsetRepository, SubsetRepositoryBuilder};
+use mongo_patterns_subset::{Subset, SubsetRepository, SubsetRepositoryBuilder};
 use mongodb::bson::{DateTime, Document, doc};
 use mongodb::{Collection, Database, IndexModel};
 use serde::{Deserialize, Serialize};
@@ -88,11 +88,7 @@ impl Collections {
         Products::builder(self.products.clone(), self.reviews.clone())
             .parent_field("product_id")
             .child_id_field("review_id")
-            .subset(
-                Subset::new("reviews")
-                    .order_by("published_date", Direction::Descending)
-                    .size(size),
-            )
+            .subset(Subset::new("reviews").sort(doc! { "published_date": -1 }).size(size))
     }
 
     pub(super) fn builder(&self) -> SubsetRepositoryBuilder<Product, Review> {
@@ -120,7 +116,7 @@ impl Collections {
         let repository = self.repository()?;
         repository.ensure_indexes().replace_settings().await?;
         self.fill(products, reviews).await?;
-        repository.rebuild_all().await?;
+        repository.refresh_all().await?;
         self.settle().await
     }
 

@@ -116,7 +116,7 @@ async fn fill(collections: &Collections, form: Form, products: i32, reviews: i64
             let all = u32::try_from(reviews)?;
             let all = collections.of_size(all).build()?;
             all.ensure_indexes().replace_settings().await?;
-            all.rebuild_all().await?;
+            all.refresh_all().await?;
         }
         _ => collections.filled(products, reviews).await?,
     }

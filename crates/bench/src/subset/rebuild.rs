@@ -10,7 +10,7 @@ use crate::measure::{Variant, Work, compare};
 use crate::report::{Comparison, Section};
 
 const TEXT: &str = "\
-Products of a hundred reviews each have lost their subsets, which the server rebuilds. `rebuild_all` starts from the \
+Products of a hundred reviews each have lost their subsets, which the server rebuilds. `refresh_all` starts from the \
 products, and compares subsets and versions. It checks again only if another client writes a product at the same time. \
 By hand, the same \
 `$lookup` runs with a plain `$merge`, or the reviews are grouped with `$topN`. Rows are \
@@ -26,7 +26,7 @@ enum Form {
 impl Form {
     fn name(self) -> &'static str {
         match self {
-            Self::Ours => "rebuild_all",
+            Self::Ours => "refresh_all",
             Self::Lookup => "$lookup and $merge",
             Self::TopN => "$topN and $merge",
         }
@@ -57,7 +57,7 @@ async fn prepare(form: Form, collections: Collections) -> Result<Work> {
     let repository = collections.repository()?;
     Ok(Box::pin(async move {
         match form {
-            Form::Ours => drop(repository.rebuild_all().await?),
+            Form::Ours => drop(repository.refresh_all().await?),
             _ => by_hand::rebuild_all(&collections, form == Form::TopN).await?,
         }
         let wrong = collections

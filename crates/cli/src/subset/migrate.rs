@@ -56,7 +56,7 @@ impl Work<'_> {
         let mut old = match catalog::stored(self.context, self.settings).await? {
             Some(stored) if options.old_order.is_none() && stored == with_whole_order(self.settings.clone()) => {
                 return Err(Failure::usage(
-                    "--from settings: the settings are those of the catalog already: pass the new ones, or --old-order if a migration to another order was interrupted; `repair` rebuilds what writers with old settings have stored since",
+                    "--from settings: the settings are those of the catalog already: pass the new ones, or --old-order if a migration to another order was interrupted; `repair` refreshes what writers with old settings have stored since",
                 ));
             }
             Some(stored) => stored,

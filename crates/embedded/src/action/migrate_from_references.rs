@@ -25,7 +25,7 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// let plan = patrons.migrate_from_references(&addresses, "patron_id").sort_by("city").plan().await?;
     /// println!("{} addresses, {} of no patron", plan.migrated.children, plan.migrated.orphans); // nothing is written yet
     /// let migrated = patrons.migrate_from_references(&addresses, "patron_id").sort_by("city").await?;
-    /// println!("{} addresses of {} patrons", migrated.children, migrated.parents);
+    /// println!("{} addresses of {} patrons", migrated.children, migrated.documents);
     /// # Ok(())
     /// # }
     /// ```

@@ -10,14 +10,14 @@ use mongo_patterns_core::ErrorKind::{
 use mongo_patterns_core::action::Write;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::{CommandError, duplicate_key};
-use mongo_patterns_core::{DocumentId, Error, ErrorKind, IntoId, Removed, Result, Updated, in_order};
+use mongo_patterns_core::{DocumentId, Error, ErrorKind, Inserted, IntoId, Removed, Result, Updated, in_order};
 use serde::Serialize;
 
 use crate::form::child_id::ChildId;
 use crate::form::document::{encode, encode_parent};
 use crate::query;
 use crate::repository::EmbeddedRepository;
-use crate::results::{Inserted, Upserted};
+use crate::results::Upserted;
 use crate::write::{ChildWrite, Needs, refused};
 
 impl<P, C: Serialize> EmbeddedRepository<P, C> {
@@ -107,8 +107,7 @@ impl<P: Serialize, C> EmbeddedRepository<P, C> {
             let parent = parent?;
             let mut conn = Conn::of_caller(session).await?;
             let inserted = conn.insert_one(&shared.collection, parent, None).await;
-            let id = inserted.map_err(not_inserted)?.inserted_id;
-            Ok(Inserted { id })
+            Ok(Inserted::new(inserted.map_err(not_inserted)?.inserted_id))
         })
     }
 
@@ -145,7 +144,7 @@ impl<P: Serialize, C> EmbeddedRepository<P, C> {
             let parents = parents?;
             let mut conn = Conn::of_caller(session).await?;
             let ids = in_order::insert(&mut conn, &shared.collection, parents, not_inserted).await?;
-            Ok(ids.into_iter().map(|id| Inserted { id }).collect())
+            Ok(ids.into_iter().map(Inserted::new).collect())
         })
     }
 }

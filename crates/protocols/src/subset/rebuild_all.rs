@@ -1,4 +1,4 @@
-//! `rebuild_all`, after a program without the repository has deleted a child.
+//! `refresh_all`, after a program without the repository has deleted a child.
 //!
 //! Mirrors `crates/subset/src/repair/rebuild.rs` and the stages in `query/whole.rs`: the aggregation that fails at a
 //! parent that another client has written, and then the aggregation that leaves such a parent as it is, with the scan

@@ -251,12 +251,12 @@ fn the_code_sends_the_commands_of_the_model() {
     code.sends(&format!("{delete_parent}, in a transaction"), &deletion);
     let after_another = [second, deletion].concat();
     code.sends(&format!("{delete_parent}, in a second transaction"), &after_another);
-    code.sends("subset::Shop SubsetRepository::rebuild", &sent(false, refresh()));
+    code.sends("subset::Shop SubsetRepository::refresh", &sent(false, refresh()));
     for (case, total) in [("", false), (", of figures", true), (", of two subsets", false)] {
         let rebuild = sent(total, Client::RebuildAll(RebuildAll::after_delete(0)));
         // The settings are read first.
         let rebuild = [vec!["read mongo_patterns"], rebuild].concat();
-        code.sends(&format!("subset::Shop SubsetRepository::rebuild_all{case}"), &rebuild);
+        code.sends(&format!("subset::Shop SubsetRepository::refresh_all{case}"), &rebuild);
     }
 
     let three = Documents::of(&CHILDREN, false);

@@ -1,4 +1,4 @@
-//! `insert`, `update` and `delete` in a transaction, and the refresh of `rebuild`, `repair` and `follow`.
+//! `insert`, `update` and `delete` in a transaction, and the refresh of `refresh`, `repair` and `follow`.
 //!
 //! Mirrors `crates/subset/src/write` and `read.rs`: the transaction that writes a child and its parent, in both
 //! orders, and the refresh of a parent without a transaction.

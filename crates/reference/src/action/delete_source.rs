@@ -3,7 +3,7 @@ use mongo_patterns_core::ErrorKind::{Contention, IndexMissing, InvalidArgument, 
 use mongo_patterns_core::{DocumentId, IntoId, Result, action};
 
 use crate::repository::{ReferenceRepository, Shared};
-use crate::results::{OnReferences, SourceDeleted};
+use crate::results::{DeletedSource, OnReferences};
 use crate::write::delete;
 
 impl<D, S> ReferenceRepository<D, S> {
@@ -65,11 +65,11 @@ action! {
     /// Sets what happens to the references to the source; [`Restrict`](OnReferences::Restrict) by default.
     on_references(rule: OnReferences) => rule = rule;
 
-    "delete_source" => SourceDeleted
+    "delete_source" => DeletedSource
 }
 
 impl DeleteSource<'_> {
-    async fn execute(self) -> Result<SourceDeleted> {
+    async fn execute(self) -> Result<DeletedSource> {
         let id = self.source?.into_bson();
         delete::delete(self.shared, &id, self.rule, self.session).await
     }

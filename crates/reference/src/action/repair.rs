@@ -13,7 +13,7 @@ impl<D, S> ReferenceRepository<D, S> {
     /// Repairs the findings of [`verify`](Self::verify): copies the source to all of its outdated copies again. If a copy
     /// differs, or is newer, it raises the version of the source first, so that no copy goes back to an older version.
     ///
-    /// A reference without a source stays as it is, unless you [say what to do](Repair::on_missing).
+    /// A reference without a source stays as it is, unless you [say what to do](RepairReferences::on_missing).
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
@@ -42,14 +42,14 @@ impl<D, S> ReferenceRepository<D, S> {
     ///
     /// # Errors
     /// Those of [`verify`](Self::verify), and [`IndexMissing`], as the last item of the stream.
-    pub fn repair(&self) -> Repair<'_> {
-        Repair::create(self.shared(), OnReferences::Restrict)
+    pub fn repair(&self) -> RepairReferences<'_> {
+        RepairReferences::create(self.shared(), OnReferences::Restrict)
     }
 }
 
 mongo_patterns_core::action! {
     /// Repairs findings; returned by [`ReferenceRepository::repair`].
-    pub struct Repair<'a> {
+    pub struct RepairReferences<'a> {
         shared: &'a Shared,
         on_missing: OnReferences,
     }
@@ -60,7 +60,7 @@ mongo_patterns_core::action! {
     on_missing(rule: OnReferences) => on_missing = rule;
 }
 
-impl<'a> Repair<'a> {
+impl<'a> RepairReferences<'a> {
     /// Returns the stream. It does nothing before it is polled.
     ///
     /// # Cancel safety

@@ -6,14 +6,14 @@ use mongo_patterns_core::ErrorKind::{
     TooLarge, Unsupported,
 };
 use mongo_patterns_core::action::Write;
-use mongo_patterns_core::{DocumentId, IntoId, Result};
+use mongo_patterns_core::{DocumentId, Inserted, IntoId, Result};
 use mongodb::options::UpdateModifications;
 use serde::Serialize;
 
 use crate::form::document::Encoded;
 use crate::form::update::SourceUpdate;
 use crate::repository::ReferenceRepository;
-use crate::results::{Inserted, SourceUpdated};
+use crate::results::UpdatedSource;
 use crate::write;
 use crate::write::source;
 
@@ -123,7 +123,7 @@ impl<D, S> ReferenceRepository<D, S> {
     /// # use mongo_patterns::mongodb::bson::{Document, doc};
     /// # async fn f(orders: ReferenceRepository<Document, Document>) -> mongo_patterns::Result<()> {
     /// let updated = orders.update_source(456, doc! { "$set": { "name": "Ann" } }).await?;
-    /// println!("version {}, {} copies", updated.version, updated.copies_updated);
+    /// println!("version {}, {} copies", updated.version, updated.copies);
     /// # Ok(())
     /// # }
     /// ```
@@ -164,7 +164,7 @@ impl<D, S> ReferenceRepository<D, S> {
         &self,
         source: impl IntoId,
         update: impl Into<UpdateModifications>,
-    ) -> Write<'_, SourceUpdated> {
+    ) -> Write<'_, UpdatedSource> {
         let shared = self.shared();
         let update = SourceUpdate::new(&shared.settings, update.into());
         let source = DocumentId::new(source);
@@ -214,7 +214,7 @@ impl<D, S> ReferenceRepository<D, S> {
     ///
     /// After an error with a [`stored_count`](mongo_patterns_core::Error::stored_count) of 1 the version is incremented, and
     /// some of the copies may be outdated.
-    pub fn refresh_copies(&self, source: impl IntoId) -> Write<'_, SourceUpdated> {
+    pub fn refresh_copies(&self, source: impl IntoId) -> Write<'_, UpdatedSource> {
         let (shared, source) = (self.shared(), DocumentId::new(source));
         Write::new(shared.operation("refresh_copies"), async move |session| {
             let id = source?.into_bson();

@@ -11,7 +11,7 @@ use crate::query;
 use crate::query::{CopyUpdate, options};
 use crate::read::find_source;
 use crate::repository::Shared;
-use crate::results::{OnReferences, SourceDeleted};
+use crate::results::{DeletedSource, OnReferences};
 use crate::settings::ReferenceField;
 use crate::write::is_in_transaction;
 use crate::write::sweep::update_copies;
@@ -22,7 +22,7 @@ pub(crate) async fn delete(
     id: &Bson,
     rule: OnReferences,
     session: Option<&mut ClientSession>,
-) -> Result<SourceDeleted> {
+) -> Result<DeletedSource> {
     shared.check_indexes().await?;
     let mut conn = shared.enter_source(id, session).await?;
     match rule {
@@ -33,7 +33,7 @@ pub(crate) async fn delete(
 }
 
 /// Deletes the source if no document refers to it.
-async fn restrict(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<SourceDeleted> {
+async fn restrict(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<DeletedSource> {
     let mut attempts = shared.settings.retry.start();
     loop {
         let mark = ObjectId::new();
@@ -42,7 +42,7 @@ async fn restrict(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Sou
             .update_one(&shared.sources, filter, query::mark(mark), None)
             .await?;
         if marked.matched_count == 0 {
-            return Ok(SourceDeleted::default());
+            return Ok(DeletedSource::default());
         }
         let own = query::marked(id, mark);
         if is_referenced(shared, id, conn).await? {
@@ -50,7 +50,7 @@ async fn restrict(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Sou
             return Err(referenced());
         }
         if delete_source(shared, own, conn).await? {
-            return Ok(SourceDeleted { found: true, copies: 0 });
+            return Ok(DeletedSource { found: true, copies: 0 });
         }
         // A new reference has removed the mark, or another deletion has replaced it.
         attempts
@@ -63,15 +63,15 @@ async fn restrict(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Sou
 
 /// Does what [`restrict`] does. A new reference of another transaction writes the source, so that one of the two
 /// conflicts.
-async fn restrict_in_transaction(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<SourceDeleted> {
+async fn restrict_in_transaction(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<DeletedSource> {
     if find_source(shared, id, conn).await?.is_none() {
-        return Ok(SourceDeleted::default());
+        return Ok(DeletedSource::default());
     }
     if is_referenced(shared, id, conn).await? {
         return Err(referenced());
     }
     let found = delete_source(shared, query::by_id(id), conn).await?;
-    Ok(SourceDeleted { found, copies: 0 })
+    Ok(DeletedSource { found, copies: 0 })
 }
 
 /// Deletes the source, and then marks its copies or removes the references. A call after an interrupted one finds no
@@ -81,7 +81,7 @@ async fn delete_with_references(
     id: &Bson,
     rule: OnReferences,
     conn: &mut Conn<'_>,
-) -> Result<SourceDeleted> {
+) -> Result<DeletedSource> {
     let found = delete_source(shared, query::by_id(id), conn).await?;
     let is_stored = found && !is_in_transaction(conn);
     let mut copies = 0;
@@ -93,7 +93,7 @@ async fn delete_with_references(
             false => error,
         })?;
     }
-    Ok(SourceDeleted { found, copies })
+    Ok(DeletedSource { found, copies })
 }
 
 /// Returns what a rule does with the copies of a deleted source.

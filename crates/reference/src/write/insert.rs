@@ -2,7 +2,7 @@
 
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::{CommandError, duplicate_key};
-use mongo_patterns_core::{Error, ErrorKind, Result, transaction};
+use mongo_patterns_core::{Error, ErrorKind, Inserted, Result, transaction};
 use mongodb::ClientSession;
 use mongodb::bson::Bson;
 
@@ -10,7 +10,6 @@ use crate::form::document::Encoded;
 use crate::form::id::distinct;
 use crate::query;
 use crate::repository::Shared;
-use crate::results::Inserted;
 use crate::write::is_in_transaction;
 use crate::write::settle::{Placed, read_sources, settle, stored};
 
@@ -34,7 +33,7 @@ pub(crate) async fn insert(
     inserted.map_err(refused)?;
     let id = encoded.id.clone();
     if is_in_transaction(&conn) {
-        return Ok(Inserted { id });
+        return Ok(Inserted::new(id));
     }
     let placed = |(field, ids): (_, Vec<&Bson>)| {
         let known = ids.into_iter().filter_map(|id| sources.get(id));
@@ -56,7 +55,7 @@ pub(crate) async fn insert(
             return Err(withdrawn());
         }
     }
-    Ok(Inserted { id })
+    Ok(Inserted::new(id))
 }
 
 /// Inserts documents in one transaction, which locks their sources.
@@ -84,10 +83,8 @@ pub(crate) async fn insert_many(
         |conn, (shared, documents, sources)| Box::pin(insert_many_in(shared, documents, sources, conn)),
     )
     .await?;
-    let inserted = documents.iter().map(|document| Inserted {
-        id: document.id.clone(),
-    });
-    Ok(inserted.collect())
+    let ids = documents.iter().map(|document| document.id.clone());
+    Ok(ids.map(Inserted::new).collect())
 }
 
 async fn insert_many_in(shared: &Shared, documents: &[Encoded], sources: &[Bson], conn: &mut Conn<'_>) -> Result<()> {

@@ -13,7 +13,7 @@ use crate::query;
 use crate::query::options;
 use crate::read::{newest_copy, projection, source_of};
 use crate::repository::Shared;
-use crate::results::{SourceUpdated, no_source};
+use crate::results::{UpdatedSource, no_source};
 use crate::write::is_in_transaction;
 use crate::write::sweep::sweep;
 
@@ -28,7 +28,7 @@ pub(crate) async fn update(
     id: &Bson,
     update: &SourceUpdate,
     session: Option<&mut ClientSession>,
-) -> Result<SourceUpdated> {
+) -> Result<UpdatedSource> {
     if update.changes_copies {
         shared.check_indexes().await?;
     }
@@ -59,7 +59,7 @@ async fn update_copies(
     mut source: Source,
     update: &SourceUpdate,
     conn: &mut Conn<'_>,
-) -> Result<SourceUpdated> {
+) -> Result<UpdatedSource> {
     // What changed the source may have removed its version, such as a replacement.
     if update.is_of_version()
         && let Some(above) = newest_copy(shared, &source, conn).await?
@@ -67,13 +67,13 @@ async fn update_copies(
         let raise = query::raise_version(&shared.settings, Some(above));
         source = change(shared, &source.id, raise, conn).await?.ok_or_else(no_source)?;
     }
-    let copies_updated = match update.changes_copies {
+    let copies = match update.changes_copies {
         true => sweep(shared, &source, conn).await?,
         false => 0,
     };
-    Ok(SourceUpdated {
+    Ok(UpdatedSource {
         version: source.version,
-        copies_updated,
+        copies,
     })
 }
 

@@ -28,7 +28,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// resumes there, after any interruption: it misses no change, and repeated refreshes do no harm. So several
     /// followers, of one name or of several, can run concurrently with each other and with all writers.
     ///
-    /// A follower [rebuilds all subsets](Self::rebuild_all) when it starts for the first time. It also does so when the
+    /// A follower [refreshes all subsets](Self::refresh_all) when it starts for the first time. It also does so when the
     /// server no longer has all changes since its last run, because the oplog does not reach back far enough or a
     /// pre-image is missing. [`disable_repair`](Follow::disable_repair) disables both.
     ///
@@ -43,14 +43,14 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// # Limitations
     /// It watches only the children. A parent that is inserted after its children gets its subset with the next change
-    /// of one of them, or by [`rebuild`](Self::rebuild). A child whose parent field is missing, `null` or an array
+    /// of one of them, or by [`refresh`](Self::refresh). A child whose parent field is missing, `null` or an array
     /// belongs to no parent. A parent whose embedded children are [not migrated](Self::migrate_from_embedded) stays
     /// unchanged.
     ///
     /// # Cost
     /// - At the start five round trips, and for the first time four more and those of
-    ///   [`rebuild_all`](Self::rebuild_all).
-    /// - For a batch of up to 10,000 changes two, and for each of its parents those of [`rebuild`](Self::rebuild), for
+    ///   [`refresh_all`](Self::refresh_all).
+    /// - For a batch of up to 10,000 changes two, and for each of its parents those of [`refresh`](Self::refresh), for
     ///   four parents concurrently.
     /// - Without changes one a second, and one write every ten seconds.
     ///
@@ -59,7 +59,7 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// # Cancel safety
     /// Cancel-safe: the next follower of the name resumes at the position that was stored last. It misses nothing, and
-    /// repeats some refreshes, which does no harm. Where no position was stored yet, it rebuilds all subsets again.
+    /// repeats some refreshes, which does no harm. Where no position was stored yet, it refreshes all subsets again.
     /// [`until`](Follow::until) ends it without work to repeat.
     ///
     /// # Errors
@@ -67,7 +67,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// - [`PreImagesDisabled`], and [`IndexMissing`].
     /// - [`InvalidArgument`]: a follower of this name has other collections or fields.
     /// - [`HistoryLost`]: the server no longer has all changes, with [`disable_repair`](Follow::disable_repair), or
-    ///   directly after a rebuild of all subsets.
+    ///   directly after a refresh of all subsets.
     /// - [`CollectionDropped`]: the collection of the children was dropped or renamed. The next follower of the name
     ///   starts from the beginning.
     /// - Permanent errors of the driver. Transient ones after [`max_retry_time`](Follow::max_retry_time), with the

@@ -10,7 +10,7 @@ use crate::results::Migrated;
 
 impl<P, C> SubsetRepository<P, C> {
     /// Migrates two collections without subsets, or with subsets that were maintained by hand: creates the indexes,
-    /// rebuilds all subsets, and counts the children without a parent.
+    /// refreshes all subsets, and counts the children without a parent.
     ///
     /// ```no_run
     /// # async fn f(products: mongo_patterns::subset::SubsetRepository<i32, i32>) -> mongo_patterns::Result<()> {
@@ -18,7 +18,7 @@ impl<P, C> SubsetRepository<P, C> {
     ///     println!("{}: {}", planned.purpose, planned.command);
     /// }
     /// let migrated = products.migrate_existing().on_progress(|at| println!("{} of {}", at.done, at.total)).await?;
-    /// println!("{} parents, {} children without a parent", migrated.parents, migrated.orphans);
+    /// println!("{} parents, {} children without a parent", migrated.documents, migrated.orphans);
     /// # Ok(())
     /// # }
     /// ```
@@ -32,16 +32,16 @@ impl<P, C> SubsetRepository<P, C> {
     /// end, unless you [discard](MigrateExisting::discard_embedded) these children.
     ///
     /// # Cost
-    /// That of [`ensure_indexes`](Self::ensure_indexes), of a [`rebuild_all`](Self::rebuild_all) that checks again, in
+    /// That of [`ensure_indexes`](Self::ensure_indexes), of a [`refresh_all`](Self::refresh_all) that checks again, in
     /// chunks of 10,000 parents with one round trip each, and of [`verify`](Self::verify).
     ///
     /// # Cancel safety
-    /// It stops between two steps, and the server may still execute the last command. Each parent is either rebuilt or
+    /// It stops between two steps, and the server may still execute the last command. Each parent is either refreshed or
     /// unchanged. Call it again: it resumes.
     ///
     /// # Errors
     /// Those of [`ensure_indexes`](Self::ensure_indexes), with nothing changed, and of
-    /// [`rebuild_all`](Self::rebuild_all).
+    /// [`refresh_all`](Self::refresh_all).
     pub fn migrate_existing(&self) -> MigrateExisting<'_> {
         MigrateExisting::with_defaults(self.shared(), false)
     }

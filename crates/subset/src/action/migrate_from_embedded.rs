@@ -19,10 +19,10 @@ impl<P, C> SubsetRepository<P, C> {
     /// ```no_run
     /// # async fn f(products: mongo_patterns::subset::SubsetRepository<i32, i32>) -> mongo_patterns::Result<()> {
     /// let plan = products.migrate_from_embedded().plan().await?;
-    /// println!("{} children of {} parents, by {} commands", plan.migrated.children, plan.migrated.parents, plan.commands.len());
+    /// println!("{} children of {} parents, by {} commands", plan.migrated.children, plan.migrated.documents, plan.commands.len());
     /// let migration = products.migrate_from_embedded().chunk(10_000);
     /// let migrated = migration.on_progress(|at| println!("{} of {}", at.done, at.total)).await?;
-    /// println!("{} children of {} parents", migrated.children, migrated.parents);
+    /// println!("{} children of {} parents", migrated.children, migrated.documents);
     /// # Ok(())
     /// # }
     /// ```
@@ -69,7 +69,7 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// # Cost
     /// The server reads the parents to migrate once or twice to check them, and three times, by id, to migrate them. A chunk
-    /// takes four round trips. At the end it does what [`rebuild_all`](Self::rebuild_all) does when it checks again. If
+    /// takes four round trips. At the end it does what [`refresh_all`](Self::refresh_all) does when it checks again. If
     /// the collection of the children is not empty, the server reads the children of each parent once more to compare them:
     /// one by one, if those of a parent exceed its limits of memory.
     ///
@@ -95,7 +95,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// - [`CountMismatch`]: another program embedded children concurrently, or a repository embedded the first child of a
     ///   parent without any, which the migration leaves unmarked. Stop it. If its parent is not migrated, call this
     ///   again with [`allow_non_empty_target`](MigrateFromEmbedded::allow_non_empty_target). If it is, the error says so:
-    ///   [insert](Self::insert_many) what only the parent has, or discard it by [`rebuild`](Self::rebuild).
+    ///   [insert](Self::insert_many) what only the parent has, or discard it by [`refresh`](Self::refresh).
     /// - [`DuplicateKey`]: a unique index refused a child.
     /// - [`Contention`]: another call has taken the migration over, or the server still executes an earlier one.
     /// - Those of the driver.

@@ -9,7 +9,7 @@ use crate::repository::{Shared, SubsetRepository};
 use crate::results::Migrated;
 
 impl<P, C> SubsetRepository<P, C> {
-    /// Migrates live collections from the [order](crate::Subset::order_by), the [size](crate::Subset::size) and
+    /// Migrates live collections from the [order](crate::Subset::sort), the [size](crate::Subset::size) and
     /// the [embedded fields](crate::Subset::embedded_fields) of an old repository to those of this one. It also
     /// adds a [total](crate::SubsetRepositoryBuilder::total_field), [further
     /// subsets](crate::SubsetRepositoryBuilder::subset) and
@@ -17,15 +17,16 @@ impl<P, C> SubsetRepository<P, C> {
     /// their indexes.
     ///
     /// ```no_run
-    /// # use mongo_patterns::subset::{Direction, Subset, SubsetRepository, SubsetRepositoryBuilder};
+    /// # use mongo_patterns::subset::{Subset, SubsetRepository, SubsetRepositoryBuilder};
+    /// # use mongo_patterns::mongodb::bson::doc;
     /// # async fn f(
     /// #     by_date: SubsetRepository<i32, i32>,
     /// #     common: SubsetRepositoryBuilder<i32, i32>,
     /// # ) -> mongo_patterns::Result<()> {
-    /// let by_stars = common.subset(Subset::new("reviews").order_by("stars", Direction::Descending)).build()?;
+    /// let by_stars = common.subset(Subset::new("reviews").sort(doc! { "stars": -1 })).build()?;
     /// println!("{} commands", by_stars.migrate_layout_from(&by_date).plan().await?.commands.len());
     /// let migrated = by_stars.migrate_layout_from(&by_date).await?;
-    /// println!("{} parents, dropped the index {:?}", migrated.parents, migrated.dropped_index);
+    /// println!("{} parents, dropped the index {:?}", migrated.documents, migrated.dropped_index);
     /// # Ok(())
     /// # }
     /// ```
@@ -55,7 +56,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// [`InvalidArgument`] when the repositories differ in their collections, or in the names of subset, version,
     /// parent or child id, with nothing changed. [`IndexMismatch`] when the index of the old order has another
     /// definition, with only the new index created. Those of [`ensure_indexes`](Self::ensure_indexes) and
-    /// [`rebuild_all`](Self::rebuild_all).
+    /// [`refresh_all`](Self::refresh_all).
     pub fn migrate_layout_from<'a, A, B>(&'a self, old: &'a SubsetRepository<A, B>) -> MigrateLayoutFrom<'a> {
         MigrateLayoutFrom::with_defaults(self.shared(), old.shared())
     }

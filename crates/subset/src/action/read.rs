@@ -1,12 +1,9 @@
-//! Reads of a parent, a child, and a page of children.
-
-use std::marker::PhantomData;
+//! Reads of a parent, a child, and lists of children.
 
 use mongo_patterns_core::action::{Find, Read};
-use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::pages::Tokens;
+use mongo_patterns_core::list::List;
 #[allow(unused_imports)] // the links of the documentation use the kinds
-use mongo_patterns_core::{DocumentId, ErrorKind::*, IntoId, Result, action};
+use mongo_patterns_core::{DocumentId, ErrorKind::*, IntoId};
 use mongodb::bson::Document;
 use mongodb::options::FindOneOptions;
 use serde::de::DeserializeOwned;
@@ -14,9 +11,8 @@ use serde::de::DeserializeOwned;
 use crate::form::child::decode;
 use crate::form::token::ChildToken;
 use crate::query::{self, options};
-use crate::read::page::page;
+use crate::read::page::Children;
 use crate::repository::{Shared, SubsetRepository};
-use crate::results::ChildPage;
 
 impl<P: DeserializeOwned, C> SubsetRepository<P, C> {
     /// Reads a parent with the first of its children. `None` if it does not exist.
@@ -117,30 +113,57 @@ impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
         })
     }
 
-    /// Reads a page of the children of a parent, in the order of the first subset or of [another one](Children::order_of):
-    /// the first ones, or those [after](Children::after) or [before](Children::before) a position. The page is empty if the
-    /// parent does not exist.
+    /// Reads the children of a parent, as a [list](List) in the order of the first subset. Empty if the parent does not exist.
     ///
     /// ```no_run
     /// # use mongo_patterns::subset::{ChildToken, SubsetRepository};
     /// # async fn f(products: SubsetRepository<i32, i32>) -> mongo_patterns::Result<()> {
-    /// let first = products.children(1).limit(50).await?;
-    /// println!("{} reviews", first.children.len());
+    /// let first = products.children(1).limit(50).page().await?;
+    /// println!("{} reviews", first.items.len());
     /// if let Some(next) = first.next {
     ///     let link = format!("/reviews?after={next}");
     ///     let after: ChildToken = next.to_string().parse()?; // from the link
-    ///     let second = products.children(1).limit(50).after(after).await?;
-    ///     let back = products.children(1).limit(50).before(second.previous).await?;
+    ///     let second = products.children(1).limit(50).after(after).page().await?;
+    ///     let back = products.children(1).limit(50).before(second.previous).page().await?;
     /// }
-    /// let most_helpful = products.children(1).order_of("helpful_reviews").limit(50).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// To [poll](mongo_patterns_core::list#polling) for new children, choose the side on which they appear: the end if an
+    /// ascending time orders them, and the start if the newest are first. A poller misses a child that is stored on the other
+    /// side of its position. An example is a child with an earlier time, because its program read the clock before it stored
+    /// the child, or because the clock is late. A poller sees a child again if an update moves it past the position, and it
+    /// sees no deletes. A change stream of the children reports all of these.
+    ///
+    /// # Cost
+    /// One round trip for each page, which examines as many documents as it returns. After a position it examines one
+    /// more if ids descend and are strings, or if they have another type than integers, strings, ObjectIds, binaries
+    /// such as UUIDs, or dates.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
+    /// aborted.
+    ///
+    /// # Errors
+    /// Those of every [page](List::page), [`InvalidArgument`] for an invalid id, [`IndexMissing`], and [`Decode`].
+    pub fn children(&self, parent: impl IntoId) -> List<'_, C, ChildToken> {
+        let (shared, parent) = (self.shared(), DocumentId::new(parent));
+        List::new(shared.operation("children"), Children::new(shared, parent, None))
+    }
+
+    /// Reads the children of a parent, as a [list](List) in the order of the subset with this field, among those that its
+    /// filter matches. The first page begins with the children of the subset.
+    ///
+    /// ```no_run
+    /// # async fn f(products: mongo_patterns::subset::SubsetRepository<i32, i32>) -> mongo_patterns::Result<()> {
+    /// let most_helpful = products.children_of_subset(1, "helpful_reviews").limit(50).page().await?;
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// # Cost
-    /// One round trip, which examines as many documents as it returns, on any page. After a position it examines one
-    /// more if ids descend and are strings, or if they have another type than integers, strings, ObjectIds, binaries
-    /// such as UUIDs, or dates. In the order of a subset with a filter, it also examines the children between them that do
+    /// That of [`children`](Self::children). If the subset has a filter, it also examines the children between them that do
     /// not match.
     ///
     /// # Cancel safety
@@ -148,60 +171,10 @@ impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
     /// aborted.
     ///
     /// # Errors
-    /// [`InvalidArgument`] for an invalid id, a limit of 0, a token of another order, and an unknown subset,
-    /// [`IndexMissing`], and [`Decode`].
-    pub fn children(&self, parent: impl IntoId) -> Children<'_, C> {
-        Children {
-            shared: self.shared(),
-            parent: DocumentId::new(parent),
-            order: None,
-            limit: 100,
-            tokens: Tokens::default(),
-            types: PhantomData,
-            session: None,
-            max_time: self.shared().settings.max_time,
-        }
-    }
-}
-
-action! {
-    /// Reads a page of children; returned by [`SubsetRepository::children`].
-    pub struct Children<'a, C> {
-        shared: &'a Shared,
-        parent: Result<DocumentId>,
-        order: Option<String>,
-        limit: u32,
-        tokens: Tokens<ChildToken>,
-        types: PhantomData<fn() -> C>,
-    }
-    with session, max_time;
-
-    /// Reads in the order of the subset with this field, among the children that its filter matches. Its first page begins
-    /// with the children of the subset, and its tokens are for this order only.
-    order_of(subset: impl Into<String>) => order = Some(subset.into());
-
-    /// Sets the maximum number of children; 100 by default.
-    limit(children: u32) => limit = children;
-
-    "children" => ChildPage<C> where C: DeserializeOwned + 'a
-}
-
-impl<C> Children<'_, C> {
-    mongo_patterns_core::token_setters!("children" of ChildToken);
-}
-
-impl<C: DeserializeOwned> Children<'_, C> {
-    async fn execute(self) -> Result<ChildPage<C>> {
-        let mut conn = Conn::to_read(self.session, self.max_time).await?;
-        let order = self.order.as_deref();
-        page(
-            self.shared,
-            order,
-            self.parent,
-            self.tokens.start()?,
-            self.limit,
-            &mut conn,
-        )
-        .await
+    /// Those of [`children`](Self::children), and [`InvalidArgument`] for an unknown subset.
+    pub fn children_of_subset(&self, parent: impl IntoId, field: &str) -> List<'_, C, ChildToken> {
+        let (shared, parent) = (self.shared(), DocumentId::new(parent));
+        let children = Children::new(shared, parent, Some(field));
+        List::new(shared.operation("children_of_subset"), children)
     }
 }

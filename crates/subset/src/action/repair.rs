@@ -1,4 +1,4 @@
-//! Verification, repair and rebuilds.
+//! Verification, repair and refreshes.
 
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::verify::{Repair, Verify, scan};
@@ -9,7 +9,7 @@ use crate::repair::finding::{Problem, Unrepaired};
 use crate::repair::rebuild;
 use crate::repair::scan::{find_problems, repairs};
 use crate::repository::{Shared, SubsetRepository};
-use crate::results::{Rebuilt, RebuiltAll};
+use crate::results::{Refreshed, RefreshedAll};
 use crate::write;
 
 impl<P, C> SubsetRepository<P, C> {
@@ -50,11 +50,11 @@ impl<P, C> SubsetRepository<P, C> {
         })
     }
 
-    /// Repairs the findings of [`verify`](Self::verify), one by one: it rebuilds stale subsets.
+    /// Repairs the findings of [`verify`](Self::verify), one by one: it refreshes stale subsets.
     ///
     /// It does not repair children without a parent, because only you know whether they or their parent are missing.
     /// Nor does it repair parents that embed children which are stored nowhere else: insert them, or discard them by
-    /// [`rebuild`](Self::rebuild).
+    /// [`refresh`](Self::refresh).
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
@@ -73,7 +73,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// ```
     ///
     /// # Cost
-    /// That of [`verify`](Self::verify), and that of [`rebuild`](Self::rebuild) for each parent. A dry run takes one or two
+    /// That of [`verify`](Self::verify), and that of [`refresh`](Self::refresh) for each parent. A dry run takes one or two
     /// round trips for each stale parent.
     ///
     /// # Cancel safety
@@ -86,7 +86,7 @@ impl<P, C> SubsetRepository<P, C> {
         Repair::new(shared.ensure(), |reporter, dry_run| repairs(shared, reporter, dry_run))
     }
 
-    /// Rebuilds the subset of a parent from its children, after another program wrote them. The parent no longer embeds a child
+    /// Refreshes the subset of a parent from its children, after another program wrote them. The parent no longer embeds a child
     /// that is not stored.
     ///
     /// ```no_run
@@ -94,8 +94,8 @@ impl<P, C> SubsetRepository<P, C> {
     /// # use mongo_patterns::mongodb::bson::{Document, doc};
     /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns::Result<()> {
     /// products.children_collection().delete_many(doc! { "product_id": 1, "spam": true }).await?;
-    /// let rebuilt = products.rebuild(1).await?;
-    /// println!("{} reviews are left in the product", rebuilt.embedded);
+    /// let refreshed = products.refresh(1).await?;
+    /// println!("{} reviews are left in the product", refreshed.embedded);
     /// # Ok(())
     /// # }
     /// ```
@@ -109,16 +109,16 @@ impl<P, C> SubsetRepository<P, C> {
     /// [figures](crate::SubsetRepositoryBuilder#figures) one more each time, for up to sixteen attempts.
     ///
     /// # Cancel safety
-    /// The subset is either rebuilt or unchanged. With [`discard_embedded`](Rebuild::discard_embedded), the children
+    /// The subset is either refreshed or unchanged. With [`discard_embedded`](Refresh::discard_embedded), the children
     /// that only the parent has may be discarded and still be embedded. Call it again. A [transaction of the
     /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
     /// [`NotFound`] when the parent does not exist, [`NotMigrated`] when it embeds children that are stored nowhere
-    /// else (see [`discard_embedded`](Rebuild::discard_embedded)), [`InvalidArgument`] for an invalid id,
+    /// else (see [`discard_embedded`](Refresh::discard_embedded)), [`InvalidArgument`] for an invalid id,
     /// [`IndexMissing`], and [`Contention`] when other clients were faster at each attempt. If the outcome is unknown, call it again.
-    pub fn rebuild(&self, parent: impl IntoId) -> Rebuild<'_> {
-        Rebuild {
+    pub fn refresh(&self, parent: impl IntoId) -> Refresh<'_> {
+        Refresh {
             shared: self.shared(),
             parent: DocumentId::new(parent),
             discard_embedded: false,
@@ -126,7 +126,7 @@ impl<P, C> SubsetRepository<P, C> {
         }
     }
 
-    /// Rebuilds the subsets of all parents from their children, on the server. Parents without children get an empty
+    /// Refreshes the subsets of all parents from their children, on the server. Parents without children get an empty
     /// subset.
     ///
     /// Use it after a bulk load or a bulk deletion of children. For another order, size or other embedded fields, use
@@ -137,17 +137,17 @@ impl<P, C> SubsetRepository<P, C> {
     /// # use mongo_patterns::mongodb::bson::{Document, doc};
     /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns::Result<()> {
     /// products.children_collection().delete_many(doc! { "spam": true }).await?;
-    /// let rebuilt = products.rebuild_all().await?;
-    /// println!("{} products were written concurrently", rebuilt.rebuilt_individually);
+    /// let refreshed = products.refresh_all().await?;
+    /// println!("{} products were written concurrently", refreshed.rebuilt_individually);
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// Safe for concurrent writers: each parent is written individually, and only if no other client has written it
     /// since its children were read. If another client has, the aggregation fails and the call checks again: a second
-    /// aggregation rebuilds the rest, and a scan finds the parents that are still stale, which are rebuilt one by one. The
+    /// aggregation refreshes the rest, and a scan finds the parents that are still stale, which are refreshed one by one. The
     /// scan can miss a wrong total or figure if a child of the parent is written at that moment: call it again
-    /// later, or [`rebuild`](Self::rebuild).
+    /// later, or [`refresh`](Self::refresh).
     ///
     /// # Cost
     /// One aggregation, which reads all parents, and as many children of each as are embedded. It writes the stale
@@ -155,16 +155,16 @@ impl<P, C> SubsetRepository<P, C> {
     /// of which the last one only reads, and five round trips for each parent that is still stale then.
     ///
     /// # Cancel safety
-    /// Each parent is either rebuilt or unchanged, and the server may still execute the last command. Call it again: it
-    /// rebuilds the rest.
+    /// Each parent is either refreshed or unchanged, and the server may still execute the last command. Call it again: it
+    /// refreshes the rest.
     ///
     /// # Errors
     /// [`SettingsMismatch`], with nothing changed, when the settings contradict the
-    /// [catalog](mongo_patterns_core::catalog). [`IndexMissing`], and those of the driver, with some parents rebuilt. [`NotMigrated`] at the end, with all other
-    /// parents rebuilt, when a parent embeds children that are stored nowhere else (see
-    /// [`discard_embedded`](RebuildAll::discard_embedded)).
-    pub fn rebuild_all(&self) -> RebuildAll<'_> {
-        RebuildAll {
+    /// [catalog](mongo_patterns_core::catalog). [`IndexMissing`], and those of the driver, with some parents refreshed. [`NotMigrated`] at the end, with all other
+    /// parents refreshed, when a parent embeds children that are stored nowhere else (see
+    /// [`discard_embedded`](RefreshAll::discard_embedded)).
+    pub fn refresh_all(&self) -> RefreshAll<'_> {
+        RefreshAll {
             shared: self.shared(),
             discard_embedded: false,
         }
@@ -172,8 +172,8 @@ impl<P, C> SubsetRepository<P, C> {
 }
 
 action! {
-    /// Rebuilds a subset; returned by [`SubsetRepository::rebuild`].
-    pub struct Rebuild<'a> {
+    /// Refreshes a subset; returned by [`SubsetRepository::refresh`].
+    pub struct Refresh<'a> {
         shared: &'a Shared,
         parent: Result<DocumentId>,
         discard_embedded: bool,
@@ -184,20 +184,20 @@ action! {
     /// deleted: use it if they are leftovers of a subset that was maintained by hand.
     discard_embedded() => discard_embedded = true;
 
-    "rebuild" => Rebuilt
+    "refresh" => Refreshed
 }
 
-impl Rebuild<'_> {
-    async fn execute(self) -> Result<Rebuilt> {
+impl Refresh<'_> {
+    async fn execute(self) -> Result<Refreshed> {
         let parent = self.parent?.into_bson();
-        let embedded = write::rebuild(self.shared, parent, self.discard_embedded, self.session).await?;
-        Ok(Rebuilt { embedded })
+        let embedded = write::refresh(self.shared, parent, self.discard_embedded, self.session).await?;
+        Ok(Refreshed { embedded })
     }
 }
 
 action! {
-    /// Rebuilds all subsets; returned by [`SubsetRepository::rebuild_all`].
-    pub struct RebuildAll<'a> {
+    /// Refreshes all subsets; returned by [`SubsetRepository::refresh_all`].
+    pub struct RefreshAll<'a> {
         shared: &'a Shared,
         discard_embedded: bool,
     }
@@ -206,16 +206,16 @@ action! {
     /// deleted: use it if they are leftovers of subsets that were maintained by hand.
     discard_embedded() => discard_embedded = true;
 
-    "rebuild_all" => RebuiltAll
+    "refresh_all" => RefreshedAll
 }
 
-impl RebuildAll<'_> {
-    async fn execute(self) -> Result<RebuiltAll> {
+impl RefreshAll<'_> {
+    async fn execute(self) -> Result<RefreshedAll> {
         self.shared.ensure().require(&mut Conn::new()).await?;
         if self.discard_embedded {
             self.shared.check_indexes().await?;
             rebuild::discard_embedded(self.shared, &mut Conn::new()).await?;
         }
-        rebuild::rebuild_all(self.shared).await
+        rebuild::refresh_all(self.shared).await
     }
 }

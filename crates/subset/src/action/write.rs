@@ -6,7 +6,7 @@ use mongo_patterns_core::action::Write;
 use mongo_patterns_core::error::CommandError;
 use mongo_patterns_core::update::failed;
 #[allow(unused_imports)] // the links of the documentation use the kinds
-use mongo_patterns_core::{DocumentId, ErrorKind::*, IntoId, Removed, Result, document_id};
+use mongo_patterns_core::{Deleted, DocumentId, ErrorKind::*, IntoId, Result, document_id};
 use mongodb::bson::{Document, RawDocumentBuf};
 use mongodb::options::UpdateModifications;
 use serde::Serialize;
@@ -15,7 +15,7 @@ use crate::form::child::Child;
 use crate::form::update::checked_update;
 use crate::query;
 use crate::repository::SubsetRepository;
-use crate::results::{DeletedParent, Inserted, InsertedMany, UpdatedChild};
+use crate::results::{InsertedChild, InsertedMany, UpdatedChild};
 use crate::write;
 use crate::write::change::{Change, ParentWrite, Written};
 
@@ -67,12 +67,12 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     /// - [`IndexMissing`], and [`Unsupported`] on a standalone.
     ///
     /// If the outcome is unknown, call it again.
-    pub fn insert(&self, child: &C) -> Write<'_, Inserted> {
+    pub fn insert(&self, child: &C) -> Write<'_, InsertedChild> {
         let shared = self.shared();
         let child = Child::of(&shared.settings, child);
         Write::new(shared.operation("insert"), async move |session| {
             let in_subset = write::insert(shared, child?, session).await?.in_subset();
-            Ok(Inserted { in_subset })
+            Ok(InsertedChild { in_subset })
         })
     }
 
@@ -252,13 +252,14 @@ impl<P, C> SubsetRepository<P, C> {
     /// With no effect: [`NotFound`] when the parent does not exist, [`NotMigrated`] when it embeds children that are
     /// [not migrated](Self::migrate_from_embedded), [`InvalidArgument`] for an invalid id, [`IndexMissing`], and
     /// [`Unsupported`] on a standalone. If the outcome is unknown, call it again.
-    pub fn delete(&self, parent: impl IntoId, child_id: impl IntoId) -> Write<'_, Removed> {
+    pub fn delete(&self, parent: impl IntoId, child_id: impl IntoId) -> Write<'_, Deleted> {
         let shared = self.shared();
         let (parent, child) = (DocumentId::new(parent), DocumentId::new(child_id));
         Write::new(shared.operation("delete"), async move |session| {
             let (parent, child) = (parent?.into_bson(), child?.into_bson());
             let write = ParentWrite::of_child(shared, parent, child, Change::Delete);
-            Ok(Removed::new(write::run(write, session).await?.found))
+            let found = write::run(write, session).await?.found;
+            Ok(Deleted::new(found.into()))
         })
     }
 
@@ -267,16 +268,14 @@ impl<P, C> SubsetRepository<P, C> {
     /// ```no_run
     /// # async fn f(products: mongo_patterns::subset::SubsetRepository<i32, i32>) -> mongo_patterns::Result<()> {
     /// let deleted = products.delete_parent(1).await?;
-    /// if deleted.found {
-    ///     println!("deleted the product and {} reviews", deleted.children);
-    /// }
+    /// println!("deleted {} documents: the product and its reviews", deleted.documents);
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// The server ends the transaction after 60 seconds, which suffices for some hundred thousand children.
     ///
-    /// Do not use an `_id` again: if a new parent has the `_id` of a deleted one, a [`rebuild`](Self::rebuild) of the old
+    /// Do not use an `_id` again: if a new parent has the `_id` of a deleted one, a [`refresh`](Self::refresh) of the old
     /// parent that is still running can give it a stale subset.
     ///
     /// # Cost
@@ -290,7 +289,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// With nothing deleted: [`NotMigrated`] when the parent embeds children that are [not
     /// migrated](Self::migrate_from_embedded), [`InvalidArgument`] for an invalid id, [`IndexMissing`], and
     /// [`Unsupported`] on a standalone. If the outcome is unknown, call it again.
-    pub fn delete_parent(&self, parent: impl IntoId) -> Write<'_, DeletedParent> {
+    pub fn delete_parent(&self, parent: impl IntoId) -> Write<'_, Deleted> {
         let (shared, parent) = (self.shared(), DocumentId::new(parent));
         Write::new(shared.operation("delete_parent"), async move |session| {
             let parent = parent?.into_bson();

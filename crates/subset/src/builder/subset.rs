@@ -13,7 +13,7 @@ use crate::settings::subset::{CheckedSubset, Direction};
 #[must_use = "a subset does nothing until it is passed to subset(..)"]
 pub struct Subset {
     field: String,
-    order: Vec<(String, Direction)>,
+    sort: Document,
     size: u32,
     filter: Document,
     embedded_fields: Option<Vec<String>>,
@@ -26,21 +26,22 @@ impl Subset {
     pub fn new(field: impl Into<String>) -> Self {
         Self {
             field: field.into(),
-            order: Vec::new(),
+            sort: Document::new(),
             size: 10,
             filter: Document::new(),
             embedded_fields: None,
         }
     }
 
-    /// Orders the children by a field: the first ones are embedded. Required.
+    /// Sets the order of the children, of which the first ones are embedded: a sort as in MongoDB, such as
+    /// `{ published_date: -1 }`, with 1 for the smallest value first and -1 for the greatest one. Required.
     ///
-    /// A further call orders the children that are equal in the fields so far. Children that are equal in all fields
+    /// A further field orders the children that are equal in the fields before it. Children that are equal in all fields
     /// are ordered by their id, in the direction of the last field.
     ///
     /// Values have MongoDB's order, across all types. A missing field is ordered as `null`, before all other values.
-    pub fn order_by(mut self, field: impl Into<String>, direction: Direction) -> Self {
-        self.order.push((field.into(), direction));
+    pub fn sort(mut self, sort: Document) -> Self {
+        self.sort = sort;
         self
     }
 
@@ -74,7 +75,7 @@ impl Subset {
 
     pub(super) fn checked(self, parent: &FieldName, child_id: &FieldName) -> Result<CheckedSubset> {
         let field = FieldName::new(self.field)?;
-        let order = checked_order(self.order, parent, child_id)?;
+        let order = checked_order(self.sort, parent, child_id)?;
         check_bound("subset size", self.size)?;
         let fields = self.embedded_fields.map(|fields| {
             let fields = fields.into_iter().map(FieldName::of_element);
@@ -91,14 +92,15 @@ impl Subset {
 }
 
 /// Returns the order, with the child's id at its end.
-fn checked_order(
-    fields: Vec<(String, Direction)>,
-    parent: &FieldName,
-    child_id: &FieldName,
-) -> Result<Vec<(FieldName, Direction)>> {
+fn checked_order(sort: Document, parent: &FieldName, child_id: &FieldName) -> Result<Vec<(FieldName, Direction)>> {
     let mut order: Vec<(FieldName, Direction)> = Vec::new();
-    for (field, direction) in fields {
+    for (field, direction) in sort {
         let field = FieldName::of_element(field)?;
+        let direction = Direction::of(&direction).ok_or_else(|| {
+            configuration(format!(
+                "the direction of `{field}` in the order is neither 1 nor -1: set one of them"
+            ))
+        })?;
         let is_decided = |earlier: &FieldName| *earlier == field || earlier == child_id;
         if field == *parent || order.iter().any(|(earlier, _)| is_decided(earlier)) {
             return Err(configuration(
@@ -107,7 +109,7 @@ fn checked_order(
         }
         order.push((field, direction));
     }
-    let (last, direction) = required(order.last().cloned(), "order_by")?;
+    let (last, direction) = required(order.last().cloned(), "sort")?;
     if last != *child_id {
         order.push((child_id.clone(), direction));
     }

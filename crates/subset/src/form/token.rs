@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::settings::Settings;
 use crate::settings::subset::{CheckedSubset, Direction};
 
-/// A position among the children of a parent, from a [`ChildPage`](crate::ChildPage).
+/// A position among the children of a parent, from a [page](mongo_patterns_core::list::Page) of them.
 ///
 /// Its text is safe in a URL. It has two characters for each byte of its values: order the children by short values if
 /// tokens are part of URLs.

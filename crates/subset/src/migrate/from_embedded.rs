@@ -52,7 +52,7 @@ impl FromEmbedded<'_> {
         let mut chunks = conn.chunks("read the ids of the parents", walk, parents).await?;
         while let Some(chunk) = chunks.next_chunk().await? {
             self.migrate_chunk(conn, &record, &chunk).await?;
-            migrated.parents += chunk.documents();
+            migrated.documents += chunk.documents();
             migrated.children += chunk.weight;
             record.advance(conn, &Bson::Null, before + migrated.children).await?;
             progress.advance(conn, chunk.weight).await;

@@ -10,8 +10,8 @@
 use mongo_patterns_core::ErrorKind;
 use mongo_patterns_core::Result;
 use mongo_patterns_core::bound::adjacent;
+use mongo_patterns_core::list::PageStart;
 use mongo_patterns_core::migration::and;
-use mongo_patterns_core::pages::PageStart;
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::FindOptions;
 

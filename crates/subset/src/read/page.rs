@@ -1,74 +1,71 @@
 //! The pages of children.
 
+use std::marker::PhantomData;
+
+use futures::future::BoxFuture;
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::pages::{PageStart, check_limit};
+use mongo_patterns_core::list::{Asked, Page, PageSource};
 use mongo_patterns_core::{DocumentId, Result};
-use mongodb::bson::RawDocumentBuf;
 use serde::de::DeserializeOwned;
 
 use crate::form::child::{decode, invalid_argument};
 use crate::form::token::ChildToken;
 use crate::query::page::find_page;
 use crate::repository::Shared;
-use crate::results::ChildPage;
-use crate::settings::Settings;
 use crate::settings::subset::CheckedSubset;
 
-pub(crate) async fn page<C: DeserializeOwned>(
-    shared: &Shared,
-    order: Option<&str>,
-    parent: Result<DocumentId>,
-    start: PageStart<ChildToken>,
-    limit: u32,
-    conn: &mut Conn<'_>,
-) -> Result<ChildPage<C>> {
-    check_limit(limit)?;
-    let settings = &shared.settings;
-    let subset = match order {
-        None => settings.first(),
-        Some(field) => settings.subsets.iter().find(|subset| subset.field.as_str() == field).ok_or_else(|| {
-            invalid_argument("the repository has no subset in the field of order_of(..), nothing was read: name a field of subset(..)")
-        })?,
-    };
-    let (filter, options) = find_page(settings, subset, &parent?.into_bson(), &start, limit)?;
-    // The server refuses bounds with nothing in between.
-    let found = match options.min.is_some() && options.min == options.max {
-        true => Ok(Vec::new()),
-        false => conn.find_all(&shared.children, filter, options).await,
-    };
-    let mut found = found?;
-    if matches!(start, PageStart::Before(_)) {
-        found.reverse();
-    }
-    let page = of_children(settings, subset, &start, limit, &found);
-    page.map_err(|error| error.of_collection(&shared.children))
+/// The children of a parent, in the order of a subset.
+pub(crate) struct Children<'a, C> {
+    shared: &'a Shared,
+    subset: &'a CheckedSubset,
+    parent: DocumentId,
+    types: PhantomData<fn() -> C>,
 }
 
-fn of_children<C: DeserializeOwned>(
-    settings: &Settings,
-    subset: &CheckedSubset,
-    start: &PageStart<ChildToken>,
-    limit: u32,
-    children: &[RawDocumentBuf],
-) -> Result<ChildPage<C>> {
-    let is_full = children.len() == limit as usize;
-    let token = |child: Option<&RawDocumentBuf>| child.map(|child| ChildToken::of(settings, subset, child));
-    let (first, last) = (token(children.first()), token(children.last()));
-    let edge = |after| ChildToken::edge(settings, subset, after);
-    let (before_all, after_all) = (edge(false), edge(true));
-    let (first_token, last_token) = match (&first, &last, start) {
-        (Some(first), Some(last), _) => (first.clone(), last.clone()),
-        (.., PageStart::After(token)) => (after_all.clone(), token.clone()),
-        (.., PageStart::Before(token)) => (token.clone(), before_all.clone()),
-        // A child that is stored later is before the end, and after the start.
-        (.., PageStart::First) => (after_all.clone(), before_all.clone()),
-    };
-    let [previous, next] = start.around(first, last, is_full, [before_all, after_all]);
-    Ok(ChildPage {
-        children: children.iter().map(|child| decode(child)).collect::<Result<_>>()?,
-        next,
-        previous,
-        first_token,
-        last_token,
-    })
+impl<'a, C> Children<'a, C> {
+    /// Creates the source of the pages. `field` is that of the subset, which is the first one by default.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for an invalid parent and an unknown subset.
+    pub(crate) fn new(shared: &'a Shared, parent: Result<DocumentId>, field: Option<&str>) -> Result<Self> {
+        let settings = &shared.settings;
+        let with_field = |field| settings.subsets.iter().find(|subset| subset.field.as_str() == field);
+        let subset = field.map_or(Some(settings.first()), with_field).ok_or_else(|| {
+            invalid_argument("the repository has no subset in this field, nothing was read: name a field of subset(..)")
+        })?;
+        Ok(Self {
+            shared,
+            subset,
+            parent: parent?,
+            types: PhantomData,
+        })
+    }
+}
+
+impl<C: DeserializeOwned> PageSource<C, ChildToken> for Children<'_, C> {
+    fn read<'c>(
+        &'c self,
+        page: Asked<ChildToken>,
+        conn: &'c mut Conn<'_>,
+    ) -> BoxFuture<'c, Result<Page<C, ChildToken>>> {
+        let (settings, children, subset) = (&self.shared.settings, &self.shared.children, self.subset);
+        Box::pin(async move {
+            let (filter, options) = find_page(settings, subset, self.parent.value(), &page.start, page.limit)?;
+            // The server refuses bounds with nothing in between.
+            let mut found = match options.min.is_some() && options.min == options.max {
+                true => Vec::new(),
+                false => conn.find_all(children, filter, options).await?,
+            };
+            let is_full = found.len() == page.limit as usize;
+            if page.start.is_backward() {
+                found.reverse();
+            }
+            let ends = found.first().zip(found.last());
+            let ends = ends.map(|(first, last)| [first, last].map(|child| ChildToken::of(settings, subset, child)));
+            let edges = [false, true].map(|after| ChildToken::edge(settings, subset, after));
+            let items = found.iter().map(|child| decode(child)).collect::<Result<_>>();
+            let items = items.map_err(|error| error.of_collection(children))?;
+            Ok(Page::around(items, page.start, ends, is_full, edges))
+        })
+    }
 }

@@ -15,14 +15,14 @@ mongo_patterns_core::problems! {
         /// [total](crate::SubsetRepositoryBuilder::total_field) or one of
         /// the [figures](crate::SubsetRepositoryBuilder#figures) is not that of the children.
         Stale =
-            "the subset is not the first of the children, or the total or a figure is not theirs: repair or rebuild the parent",
+            "the subset is not the first of the children, or the total or a figure is not theirs: repair or refresh the parent",
         /// A parent that a repository has written embeds children that their collection does not have: another program embedded
         /// them, or deleted them from the collection.
         NotStored {
             /// The number of these children.
             children: u64,
         } =
-            "the parent embeds {children} children that are not in their collection: insert them, all by one call, or discard them by rebuild(..) if they were deleted",
+            "the parent embeds {children} children that are not in their collection: insert them, all by one call, or discard them by refresh(..) if they were deleted",
         /// Children refer to a parent that does not exist.
         Orphaned {
             /// The number of these children.
@@ -45,10 +45,10 @@ mongo_patterns_core::problems! {
         NoParent = "the parent of the children does not exist: insert it, or delete them with delete_parent(..)",
         /// No repository has written the parent, and it embeds children that are not in their collection.
         NotMigrated =
-            "the parent embeds children that are not in their collection: migrate them with migrate_from_embedded(), or discard them with rebuild(..).discard_embedded()",
+            "the parent embeds children that are not in their collection: migrate them with migrate_from_embedded(), or discard them with refresh(..).discard_embedded()",
         /// The parent embeds children that are not in their collection.
         NotStored =
-            "it is unknown whether the embedded children were deleted from their collection: insert them, all by one call, or discard them by rebuild(..)",
+            "it is unknown whether the embedded children were deleted from their collection: insert them, all by one call, or discard them by refresh(..)",
         /// Children have the same id.
         DuplicateChildId =
             "it is unknown which of the children with one id is the child: set other ids, or delete all but one of them",

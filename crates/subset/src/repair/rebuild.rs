@@ -12,18 +12,18 @@ use super::scan::{orphans, stale};
 use crate::query;
 use crate::query::whole::{self, RebuildScope};
 use crate::repository::Shared;
-use crate::results::RebuiltAll;
+use crate::results::RefreshedAll;
 use crate::write::refresh_parent;
 
-pub(crate) async fn rebuild_all(shared: &Shared) -> Result<RebuiltAll> {
+pub(crate) async fn refresh_all(shared: &Shared) -> Result<RefreshedAll> {
     shared.check_indexes().await?;
     let conn = &mut Conn::new();
     if rebuild_undisturbed(shared, conn).await? {
-        return Ok(RebuiltAll::default());
+        return Ok(RefreshedAll::default());
     }
     rebuild(shared, conn, "rebuild the stale subsets", RebuildScope::Stale, false).await?;
     let rebuilt_individually = rebuild_stale(shared, conn, None, false).await?;
-    Ok(RebuiltAll { rebuilt_individually })
+    Ok(RefreshedAll { rebuilt_individually })
 }
 
 /// Rebuilds the stale subsets of all parents by one command. Returns whether it has succeeded: not if a parent is
@@ -123,7 +123,7 @@ pub(crate) async fn rebuild_stale(
 }
 
 fn not_stored(shared: &Shared, parent: Bson) -> Error {
-    let message = "a parent that was migrated before embeds children that their collection does not have, and keeps them: stop the program that embeds them, or that deletes children from the collection, then insert them all by one insert_many(..), or discard them by rebuild(..)";
+    let message = "a parent that was migrated before embeds children that their collection does not have, and keeps them: stop the program that embeds them, or that deletes children from the collection, then insert them all by one insert_many(..), or discard them by refresh(..)";
     Error::new(ErrorKind::CountMismatch, message).of_document(parent, shared.settings.first().field.as_str())
 }
 

@@ -55,8 +55,8 @@ impl CheckedSubset {
 }
 
 /// The direction of a field in the order of the children.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Direction {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
     /// The smallest value first, as `1` in a sort of MongoDB.
     Ascending,
     /// The greatest value first, as `-1`.
@@ -64,6 +64,19 @@ pub enum Direction {
 }
 
 impl Direction {
+    /// Returns the direction of a field in a sort: 1 or -1, in any integer type or as a double. `None` for any other value.
+    pub(crate) fn of(value: &Bson) -> Option<Self> {
+        let is = |number: i32| [number.into(), i64::from(number).into(), f64::from(number).into()].contains(value);
+        match (is(1), is(-1)) {
+            (false, false) => None,
+            (is_ascending, _) => Some(if is_ascending {
+                Self::Ascending
+            } else {
+                Self::Descending
+            }),
+        }
+    }
+
     fn number(self) -> i32 {
         match self {
             Self::Ascending => 1,
