@@ -93,9 +93,9 @@ async fn an_outlier_moves_there_and_back_with_its_bytes() {
         hot.push(2, "another").await.unwrap();
 
         archive.run().await.unwrap();
-        let planned = archive.delete_archived_before(old(3)).plan().await.unwrap();
+        let planned = archive.delete_before(old(3)).plan().await.unwrap();
         assert_eq!(planned.migrated.documents, 2);
-        assert_eq!(archive.delete_archived_before(old(3)).await.unwrap().documents, 2);
+        assert_eq!(archive.delete_before(old(3)).await.unwrap().documents, 2);
         let left = all(&db.plain_collection(COLD[1])).await;
         assert!(left.iter().all(|one| one.get_i32("book_id").unwrap() == 3), "{left:?}");
         assert_eq!(elements(cold, 3).await, lists[1]);

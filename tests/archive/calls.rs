@@ -60,8 +60,8 @@ async fn a_restore_is_a_part_of_the_callers_transaction() {
             update.session(&mut session).await.unwrap();
             let read = archive.get(1).session(&mut session).await.unwrap().unwrap();
             assert!(!read.is_archived && read.document.contains_key("retentionPolicy"));
-            let found = archive.find(doc! {}).session(&mut session).await.unwrap();
-            assert_eq!(found.documents.len(), 2);
+            let found = archive.list(doc! {}).session(&mut session).page().await.unwrap();
+            assert_eq!(found.items.len(), 2);
             // A refused call does not abort the transaction.
             let missing = archive.restore(7).session(&mut session).await.unwrap_err();
             assert_eq!(missing.kind(), ErrorKind::NotFound);
@@ -96,8 +96,8 @@ async fn a_restore_is_a_part_of_the_callers_transaction() {
         let mut snapshot = db.client().start_session().snapshot(true).await.unwrap();
         assert!(archive.get(9).session(&mut snapshot).await.unwrap().is_none());
         assert!(archive.get(2).session(&mut snapshot).await.unwrap().is_some());
-        let found = archive.find(doc! {}).session(&mut snapshot).await.unwrap();
-        assert_eq!(found.documents.len(), 2);
+        let found = archive.list(doc! {}).session(&mut snapshot).page().await.unwrap();
+        assert_eq!(found.items.len(), 2);
     })
     .await;
 }
@@ -162,7 +162,7 @@ async fn wrong_settings_and_a_missing_index_are_refused() {
                 wrong.ensure_indexes().await.unwrap_err(),
                 wrong.run().await.unwrap_err(),
                 wrong.restore_many(doc! {}).await.unwrap_err(),
-                wrong.delete_archived_before(old(9)).await.unwrap_err(),
+                wrong.delete_before(old(9)).await.unwrap_err(),
             ] {
                 assert_eq!(error.kind(), ErrorKind::SettingsMismatch, "{error:?}");
             }
@@ -170,7 +170,7 @@ async fn wrong_settings_and_a_missing_index_are_refused() {
         current(db).drop_indexes().await.unwrap();
         for error in [
             archive.run().await.unwrap_err(),
-            archive.find(doc! {}).await.unwrap_err(),
+            archive.list(doc! {}).page().await.unwrap_err(),
         ] {
             assert_eq!(error.kind(), ErrorKind::IndexMissing, "{error:?}");
         }
@@ -210,7 +210,7 @@ async fn an_index_with_some_of_the_documents_is_refused() {
                 replace(collection, options.clone()).await;
                 let other = unchecked(db);
                 for error in [
-                    other.find(doc! {}).await.unwrap_err(),
+                    other.list(doc! {}).page().await.unwrap_err(),
                     other.due().await.unwrap_err(),
                     other.run().await.unwrap_err(),
                 ] {
@@ -225,9 +225,9 @@ async fn an_index_with_some_of_the_documents_is_refused() {
         }
         let other = unchecked(db);
         db.recorder().clear();
-        let zero = other.find(doc! {}).limit(0).await.unwrap_err();
+        let zero = other.list(doc! {}).limit(0).page().await.unwrap_err();
         assert_eq!(zero.kind(), ErrorKind::InvalidArgument);
-        assert_eq!(other.find(doc! {}).await.unwrap().documents.len(), 10);
+        assert_eq!(other.list(doc! {}).page().await.unwrap().items.len(), 10);
         assert_eq!(other.due().await.unwrap().documents, 5);
         let names = ["listIndexes", "listIndexes", "find", "find", "aggregate"];
         assert_eq!(db.recorder().names(), names);

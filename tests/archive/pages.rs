@@ -3,6 +3,7 @@
 use futures::TryStreamExt;
 use mongo_patterns::ErrorKind;
 use mongo_patterns::archive::{Archive, ArchiveToken, Found};
+use mongo_patterns::list::List;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::spec::BinarySubtype;
@@ -11,26 +12,35 @@ use mongodb::bson::{Binary, Bson, DateTime, Document, Timestamp, doc};
 use support::archive::sales::*;
 use support::explain::explain_last;
 
-/// Returns all documents in pages, with the texts of the tokens between them.
+fn list(archive: &Archive<Document>, newest_first: bool) -> List<'_, Found<Document>, ArchiveToken> {
+    match newest_first {
+        true => archive.list(doc! {}).newest_first(),
+        false => archive.list(doc! {}),
+    }
+}
+
+/// Returns all documents in pages, with the texts of the tokens between them, and reads them again from the last page back.
 async fn pages(archive: &Archive<Document>, newest_first: bool, limit: u32) -> Vec<Found<Document>> {
     let (mut all, mut after) = (Vec::new(), None::<ArchiveToken>);
-    loop {
-        let mut find = archive.find(doc! {}).limit(limit).after(after);
-        if !newest_first {
-            find = find.oldest_first();
-        }
-        let page = find.await.unwrap();
-        let is_last = page.next.is_none();
-        assert_eq!(
-            page.documents.len() < limit as usize,
-            is_last && page.documents.len() < limit as usize
-        );
-        all.extend(page.documents);
+    let mut before = loop {
+        let page = list(archive, newest_first).limit(limit).after(after).page().await.unwrap();
+        assert!(page.items.len() == limit as usize || page.next.is_none());
+        all.extend(page.items);
         match page.next {
             Some(next) => after = Some(next.to_string().parse().unwrap()),
-            None => return all,
+            None => break page.last_token,
         }
+    };
+    let mut back = Vec::from_iter(all.last().cloned());
+    while let Some(token) = before {
+        let token: ArchiveToken = token.to_string().parse().unwrap();
+        let page = list(archive, newest_first).limit(limit).before(token).page().await.unwrap();
+        assert!(page.items.len() == limit as usize || page.previous.is_none());
+        back.splice(..0, page.items);
+        before = page.previous;
     }
+    assert!(back.iter().map(key).eq(all.iter().map(key)));
+    all
 }
 
 fn key(found: &Found<Document>) -> (DateTime, bool, Bson) {
@@ -89,20 +99,20 @@ async fn a_token_survives_a_run() {
     testkit::run(async |db| {
         let archive = archive(db).await;
         plant(db, (0..40).map(|id| sale(id, old(0)))).await;
-        let first = archive.find(doc! {}).limit(10).await.unwrap();
+        let first = list(&archive, true).limit(10).page().await.unwrap();
         archive.run().await.unwrap();
-        let rest = archive.find(doc! {}).after(first.next.clone()).await.unwrap();
+        let rest = list(&archive, true).after(first.next.clone()).page().await.unwrap();
         let ids = |found: &[Found<Document>]| -> Vec<i32> {
             found
                 .iter()
                 .map(|found| found.document.get_i32("_id").unwrap())
                 .collect()
         };
-        assert_eq!(ids(&first.documents), (30..40).rev().collect::<Vec<_>>());
-        assert_eq!(ids(&rest.documents), (0..30).rev().collect::<Vec<_>>());
+        assert_eq!(ids(&first.items), (30..40).rev().collect::<Vec<_>>());
+        assert_eq!(ids(&rest.items), (0..30).rev().collect::<Vec<_>>());
         archive.restore_many(doc! {}).await.unwrap();
-        let again = archive.find(doc! {}).after(first.next).await.unwrap();
-        assert_eq!(ids(&again.documents), ids(&rest.documents));
+        let again = list(&archive, true).after(first.next).page().await.unwrap();
+        assert_eq!(ids(&again.items), ids(&rest.items));
     })
     .await;
 }
@@ -170,14 +180,9 @@ async fn each_document_is_on_one_page_beside_runs_and_restores() {
         for newest_first in [false, true, false, true] {
             let (mut found, mut after) = (Vec::new(), None::<ArchiveToken>);
             loop {
-                let find = archive.find(doc! {}).limit(random.u32(1..=10)).after(after);
-                let page = if newest_first {
-                    find.await
-                } else {
-                    find.oldest_first().await
-                }
-                .unwrap();
-                found.extend(page.documents.into_iter().map(|found| id(&found.document)));
+                let page = list(&archive, newest_first).limit(random.u32(1..=10)).after(after);
+                let page = page.page().await.unwrap();
+                found.extend(page.items.into_iter().map(|found| id(&found.document)));
                 let Some(next) = page.next else { break };
                 after = Some(next.to_string().parse().unwrap());
                 match random.u8(0..3) {
@@ -215,21 +220,47 @@ async fn a_page_examines_what_it_returns() {
             doc! { "_id": "c" },
         ];
         current(db).insert_many(others).await.unwrap();
-        let first = archive.find(doc! {}).limit(10).await.unwrap();
+        let first = list(&archive, true).limit(10).page().await.unwrap();
         db.recorder().clear();
-        let second = archive.find(doc! {}).limit(10).after(first.next).await.unwrap();
-        assert_eq!(second.documents.first().map(|found| key(found).0), Some(old(89)));
+        let second = list(&archive, true).limit(10).after(first.next).page().await.unwrap();
+        assert_eq!(second.items.first().map(|found| key(found).0), Some(old(89)));
         assert_eq!(db.recorder().names(), ["find", "find"]);
         let examined = explain_last(db).await;
         assert_eq!((&*examined.index, examined.documents), ("date_1__id_1", 11));
-        let find = archive.find(doc! { "_id": { "$gte": 45 } });
-        let found = find.oldest_first().limit(8).await.unwrap();
-        let archived: Vec<bool> = found.documents.iter().map(|found| found.is_archived).collect();
+        let found = archive.list(doc! { "_id": { "$gte": 45 } }).limit(8).page().await.unwrap();
+        let archived: Vec<bool> = found.items.iter().map(|found| found.is_archived).collect();
         assert_eq!(archived, [true, true, true, true, true, false, false, false]);
         assert_eq!(pages(&archive, true, 30).await.len(), 100);
         assert_eq!(pages(&archive, true, u32::MAX).await.len(), 100);
-        let zero = archive.find(doc! {}).limit(0).await.unwrap_err();
+        let zero = archive.list(doc! {}).limit(0).page().await.unwrap_err();
         assert_eq!(zero.kind(), ErrorKind::InvalidArgument);
+    })
+    .await;
+}
+
+/// An empty page has the tokens around it, and a stream has all documents.
+#[tokio::test]
+async fn a_list_has_an_end_in_both_directions_and_a_stream() {
+    testkit::run(async |db| {
+        let archive = archive(db).await;
+        plant(db, (0..7).map(|id| sale(id, old(i64::from(id))))).await;
+        archive.run().before(old(4)).await.unwrap();
+        for newest_first in [true, false] {
+            let all: Vec<Found<Document>> = list(&archive, newest_first).limit(2).stream().try_collect().await.unwrap();
+            assert!(all.iter().map(key).eq(pages(&archive, newest_first, 3).await.iter().map(key)));
+            let whole = list(&archive, newest_first).page().await.unwrap();
+            assert_eq!((whole.items.len(), whole.previous.is_none(), whole.next.is_none()), (7, true, true));
+            let beyond = list(&archive, newest_first).after(whole.last_token).page().await.unwrap();
+            assert!(beyond.items.is_empty() && beyond.next.is_none());
+            let last = list(&archive, newest_first).limit(3).before(beyond.previous).page().await.unwrap();
+            assert!(last.items.iter().map(key).eq(all[4..].iter().map(key)));
+            let beyond = list(&archive, newest_first).before(whole.first_token).page().await.unwrap();
+            assert!(beyond.items.is_empty() && beyond.previous.is_none());
+            let first = list(&archive, newest_first).limit(3).after(beyond.next.clone()).page().await.unwrap();
+            assert!(first.items.iter().map(key).eq(all[..3].iter().map(key)));
+            let nothing = list(&archive, newest_first).before(beyond.next).page().await.unwrap();
+            assert!(nothing.items.is_empty());
+        }
     })
     .await;
 }

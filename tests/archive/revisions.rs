@@ -82,12 +82,12 @@ async fn assert_sound(policies: &Policies) {
 }
 
 #[tokio::test]
-async fn the_revisions_that_a_prune_keeps_stay() {
+async fn the_revisions_that_a_deletion_keeps_stay() {
     testkit::run(async |db| {
         let (policies, archive) = office(db).await;
         plant(db, &histories()).await;
         for id in 1..=4 {
-            policies.prune(id).before(old(100)).await.unwrap();
+            policies.delete_before(id, old(100)).await.unwrap();
         }
         let kept = numbers(&revisions(db)).await;
         plant(db, &histories()).await;

@@ -160,12 +160,12 @@ async fn archived_documents_are_deleted_by_their_age() {
         // It was permanent only later.
         let permanent = doc! { "$set": { "retentionPolicy": "permanent" } };
         archived(db).update_one(doc! { "_id": 1 }, permanent).await.unwrap();
-        let planned = archive.delete_archived_before(old(4)).chunk(2).plan().await.unwrap();
+        let planned = archive.delete_before(old(4)).chunk(2).plan().await.unwrap();
         assert_eq!(planned.migrated.documents, 3);
         assert_eq!(planned.commands.iter().filter(|command| command.writes).count(), 1);
         assert_eq!(archived(db).count_documents(doc! {}).await.unwrap(), 6);
         db.recorder().clear();
-        let deleted = archive.delete_archived_before(old(4)).chunk(2).await.unwrap();
+        let deleted = archive.delete_before(old(4)).chunk(2).await.unwrap();
         assert_eq!(deleted.documents, 3);
         let names = ["find", "listIndexes", "listIndexes", "find", "delete", "delete"];
         assert_eq!(db.recorder().names(), names);

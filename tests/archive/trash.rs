@@ -164,8 +164,8 @@ async fn a_document_whose_entry_would_be_too_large_stays() {
         session.commit_transaction().await.unwrap();
         assert_eq!(both(db).await, [numbers([1]), numbers([2])]);
         assert!(trash.delete(1).by("ann").await.unwrap().found);
-        let page = trash.list().await.unwrap();
-        assert_eq!(page.entries[0].document, with_text(fits));
+        let page = trash.list().page().await.unwrap();
+        assert_eq!(page.items[0].document, with_text(fits));
         trash.restore(1).await.unwrap();
         assert_eq!(both(db).await, [numbers([1]), numbers([2])]);
     })
@@ -188,8 +188,8 @@ async fn a_deletion_is_a_part_of_the_callers_transaction() {
             assert!(trash.restore(2).session(&mut session).await.unwrap().already_there);
             let missing = trash.restore(7).session(&mut session).await.unwrap_err();
             assert_eq!(missing.kind(), ErrorKind::NotFound);
-            let listed = trash.list().session(&mut session).await.unwrap();
-            assert_eq!(listed.entries[0].document.get("_id"), Some(&1.into()));
+            let listed = trash.list().session(&mut session).page().await.unwrap();
+            assert_eq!(listed.items[0].document.get("_id"), Some(&1.into()));
             assert_eq!(both(db).await, [numbers([1, 2]), numbers([3])]);
             match commits {
                 true => session.commit_transaction().await.unwrap(),
@@ -201,7 +201,7 @@ async fn a_deletion_is_a_part_of_the_callers_transaction() {
         let mut other = db.client().start_session().await.unwrap();
         for session in [&mut session, &mut other] {
             session.start_transaction().await.unwrap();
-            trash.list().session(session).await.unwrap();
+            trash.list().session(session).page().await.unwrap();
         }
         trash.delete(2).session(&mut session).await.unwrap();
         let conflict = trash.delete(2).session(&mut other).await.unwrap_err();
@@ -226,14 +226,14 @@ async fn wrong_settings_are_refused() {
         plain.drop().await.unwrap();
         // What deletes entries needs the settings in the catalog, and they decide.
         let ready = builder(db).build().unwrap();
-        let unset = ready.empty_before(new(0)).await.unwrap_err();
+        let unset = ready.delete_before(new(0)).await.unwrap_err();
         assert_eq!(unset.kind(), ErrorKind::SettingsMismatch);
         ready.ensure_indexes().await.unwrap();
         plant(db, [user(1)]).await;
         let other = of("other").build().unwrap();
         for error in [
             other.ensure_indexes().await.unwrap_err(),
-            other.empty_before(new(0)).await.unwrap_err(),
+            other.delete_before(new(0)).await.unwrap_err(),
         ] {
             assert_eq!(error.kind(), ErrorKind::SettingsMismatch, "{error:?}");
         }
@@ -243,9 +243,9 @@ async fn wrong_settings_are_refused() {
         ready.ensure_indexes().await.unwrap();
         plain.drop_indexes().await.unwrap();
         for error in [
-            ready.list().await.unwrap_err(),
+            ready.list().page().await.unwrap_err(),
             ready.restore(1).await.unwrap_err(),
-            ready.empty_before(new(0)).await.unwrap_err(),
+            ready.delete_before(new(0)).await.unwrap_err(),
         ] {
             assert_eq!(error.kind(), ErrorKind::IndexMissing, "{error:?}");
         }
@@ -283,10 +283,10 @@ async fn an_index_with_some_of_the_entries_is_refused() {
                 shop.run_command(create).await.unwrap();
                 let other = builder(db).build().unwrap();
                 if is_sound {
-                    assert_eq!(other.list().await.unwrap().entries.len(), 4);
+                    assert_eq!(other.list().page().await.unwrap().items.len(), 4);
                     continue;
                 }
-                for error in [other.list().await.unwrap_err(), other.restore(1).await.unwrap_err()] {
+                for error in [other.list().page().await.unwrap_err(), other.restore(1).await.unwrap_err()] {
                     assert_eq!(error.kind(), ErrorKind::IndexMismatch, "{name} {error:?}");
                 }
             }
@@ -294,7 +294,7 @@ async fn an_index_with_some_of_the_entries_is_refused() {
         let other = builder(db).build().unwrap();
         db.recorder().clear();
         assert!(!other.restore(1).await.unwrap().already_there);
-        assert_eq!(other.list().await.unwrap().entries.len(), 3);
+        assert_eq!(other.list().page().await.unwrap().items.len(), 3);
         let sent = db.recorder().names();
         assert_eq!(sent.iter().filter(|name| *name == "listIndexes").count(), 1, "{sent:?}");
     })
@@ -308,7 +308,7 @@ async fn an_entry_without_a_document_is_an_error() {
         let trash = trash(db).await;
         let broken = doc! { "_id": 7, "document": [{ "_id": 1 }], "deletedAt": new(0) };
         entries(db).insert_one(broken).await.unwrap();
-        for error in [trash.restore(1).await.unwrap_err(), trash.list().await.unwrap_err()] {
+        for error in [trash.restore(1).await.unwrap_err(), trash.list().page().await.unwrap_err()] {
             assert_names(&error, ErrorKind::Corrupt, 7);
             assert_eq!(error.document_namespace().unwrap().coll, "deleted_users");
         }
@@ -371,8 +371,8 @@ async fn entries_with_any_id_are_listed_once() {
         }
         let (mut listed, mut after) = (Vec::new(), None);
         loop {
-            let page = trash.list().limit(1).after(after).await.unwrap();
-            listed.extend(page.entries.iter().map(|entry| entry.document.get_i32("_id").unwrap()));
+            let page = trash.list().newest_first().limit(1).after(after).page().await.unwrap();
+            listed.extend(page.items.iter().map(|entry| entry.document.get_i32("_id").unwrap()));
             match page.next {
                 Some(next) => after = Some(next),
                 None => break,

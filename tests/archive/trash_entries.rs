@@ -19,9 +19,9 @@ use support::explain::explain_last;
 async fn pages(trash: &Trash<Document>, limit: u32) -> Vec<TrashEntry<Document>> {
     let (mut all, mut after) = (Vec::new(), None::<TrashToken>);
     loop {
-        let page = trash.list().limit(limit).after(after).await.unwrap();
-        assert!(page.entries.len() == limit as usize || page.next.is_none());
-        all.extend(page.entries);
+        let page = trash.list().newest_first().limit(limit).after(after).page().await.unwrap();
+        assert!(page.items.len() == limit as usize || page.next.is_none());
+        all.extend(page.items);
         match page.next {
             Some(next) => after = Some(next.to_string().parse().unwrap()),
             None => return all,
@@ -30,7 +30,7 @@ async fn pages(trash: &Trash<Document>, limit: u32) -> Vec<TrashEntry<Document>>
 }
 
 #[tokio::test]
-async fn pages_have_each_entry_once_the_newest_first() {
+async fn pages_have_each_entry_once_in_both_orders() {
     testkit::run(async |db| {
         let trash = trash(db).await;
         // Several entries of one time, and of one document.
@@ -45,22 +45,27 @@ async fn pages_have_each_entry_once_the_newest_first() {
             assert!(found.iter().all(|entry| entry.deleted_by.is_none()));
             assert_eq!(found[0].deleted_at, old(12));
         }
-        let first = trash.list().limit(10).await.unwrap();
+        let page = || trash.list().newest_first().limit(10);
+        let first = page().page().await.unwrap();
         db.recorder().clear();
-        trash.list().limit(10).after(first.next.clone()).await.unwrap();
+        let second = page().after(first.next.clone()).page().await.unwrap();
         assert_eq!(db.recorder().names(), ["find"]);
         let examined = explain_last(db).await;
         assert_eq!((&*examined.index, examined.documents), ("deletedAt_1__id_1", 11));
+        let again = page().before(second.previous).page().await.unwrap();
+        assert_eq!((&again.items, again.previous.is_none()), (&first.items, true));
+        let oldest: Vec<TrashEntry<Document>> = trash.list().limit(7).stream().try_collect().await.unwrap();
+        assert!(oldest.iter().rev().map(|entry| &entry.document).eq(newest));
         // A token is a position, whatever happens to the entries.
         let newer = doc! { "deletedAt": { "$gt": old(5) } };
         entries(db).delete_many(newer).await.unwrap();
-        let rest = trash.list().after(first.next).await.unwrap();
-        assert_eq!(rest.entries.len(), 24);
-        let zero = trash.list().limit(0).await.unwrap_err();
+        let rest = trash.list().newest_first().after(first.next).page().await.unwrap();
+        assert_eq!(rest.items.len(), 24);
+        let zero = trash.list().limit(0).page().await.unwrap_err();
         assert_eq!(zero.kind(), ErrorKind::InvalidArgument);
         let [users, deleted] = ["users", "deleted_users"].map(|name| db.collection::<Document>(name));
         let other = Trash::<u32>::builder(users, deleted);
-        let refused = other.build().unwrap().list().await.unwrap_err();
+        let refused = other.build().unwrap().list().newest_first().page().await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Decode);
         assert_eq!(refused.document_id(), stored[23].get("_id"));
         assert_eq!(refused.document_namespace().unwrap().coll, "deleted_users");
@@ -81,8 +86,8 @@ async fn the_list_has_who_deleted_a_document_and_when() {
                 Some(by) => delete.by(by).await.unwrap(),
             };
         }
-        let page = trash.list().await.unwrap();
-        let mut found = page.entries;
+        let page = trash.list().page().await.unwrap();
+        let mut found = page.items;
         found.sort_by_key(|entry| entry.document.get_i32("_id").unwrap());
         for (entry, (id, by)) in found.iter().zip((1..).zip(by)) {
             assert_eq!((&entry.document, &entry.deleted_by), (&user(id), &by));
@@ -99,11 +104,11 @@ async fn the_entries_from_before_a_time_are_deleted() {
         let stored = (0..25).map(|n| entry(n, i64::from(n)));
         entries(db).insert_many(stored).await.unwrap();
         plant(db, [user(1)]).await;
-        let plan = trash.empty_before(old(20)).chunk(10).plan().await.unwrap();
+        let plan = trash.delete_before(old(20)).chunk(10).plan().await.unwrap();
         assert_eq!(plan.migrated.documents, 20);
         assert_eq!(entries(db).count_documents(doc! {}).await.unwrap(), 25);
         db.recorder().clear();
-        let deleted = trash.empty_before(old(20)).chunk(10).await.unwrap();
+        let deleted = trash.delete_before(old(20)).chunk(10).await.unwrap();
         assert_eq!(deleted.documents, 20);
         let names = ["find", "listIndexes", "find", "delete", "delete"];
         assert_eq!(db.recorder().names(), names);

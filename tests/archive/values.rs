@@ -85,9 +85,9 @@ async fn ids_of_all_types_move_and_are_found() {
             assert!(archive.get(id.clone()).await.unwrap().unwrap().is_archived, "{id}");
             assert!(!archive.restore(id.clone()).await.unwrap().already_there, "{id}");
         }
-        let found = archive.find(doc! {}).limit(4).await.unwrap();
-        let rest = archive.find(doc! {}).after(found.next).await.unwrap();
-        assert_eq!(rest.documents.len(), ids.len() - 4);
+        let found = archive.list(doc! {}).limit(4).page().await.unwrap();
+        let rest = archive.list(doc! {}).after(found.next).page().await.unwrap();
+        assert_eq!(rest.items.len(), ids.len() - 4);
     })
     .await;
 }
@@ -124,7 +124,7 @@ async fn the_archive_can_be_in_another_database() {
         current(db).insert_one(stored).await.unwrap();
         assert_eq!(archive.run().await.unwrap().documents, 1);
         assert!(archive.get(1).await.unwrap().unwrap().is_archived);
-        assert_eq!(archive.find(doc! {}).await.unwrap().documents.len(), 1);
+        assert_eq!(archive.list(doc! {}).page().await.unwrap().items.len(), 1);
         archive.restore(1).await.unwrap();
         assert_eq!(archived.count_documents(doc! {}).await.unwrap(), 0);
         other.drop().await.unwrap();

@@ -144,7 +144,7 @@ impl Shop {
 
         let policies = &self.policies;
         assert!(policies.get(1).await.unwrap().is_some());
-        assert_eq!(policies.revisions(1).page().await.unwrap().revisions.len(), 2);
+        assert_eq!(policies.revisions(1).page().await.unwrap().items.len(), 2);
         assert_eq!(policies.diff(1, 1, 2).await.unwrap().changes.len(), 1);
         assert_eq!(policies.verify().stream().try_collect::<Vec<_>>().await.unwrap(), []);
 

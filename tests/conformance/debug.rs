@@ -247,7 +247,7 @@ async fn histories(seen: &mut Seen<'_>) {
         &policies.as_of(MARKER, DateTime::now()),
         &policies.revisions(MARKER).after(token),
         &policies.diff(MARKER, 1, 2),
-        &policies.prune(MARKER).keep_last(1),
+        &policies.keep_last(MARKER, 1),
         &policies.migrate_existing(),
         &policies.ensure_indexes(),
         &policies.ensure_sharded(),

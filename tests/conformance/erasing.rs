@@ -52,7 +52,7 @@ async fn a_value_is_erased_from_the_revisions_and_from_the_copies() {
 
         let unnamed = doc! { "$unset": { "customerName": "" } };
         policies.update(1, unnamed).await.unwrap();
-        policies.prune(1).keep_last(1).await.unwrap();
+        policies.keep_last(1, 1).await.unwrap();
         orders.update_source(1, rename("a customer")).await.unwrap();
         // A snapshot does not follow its source.
         assert_eq!(mentioned_in(db).await, ["orders"]);
@@ -127,7 +127,7 @@ async fn nothing_of_a_person_is_left() {
         }
         embedded::stored(db).delete_one(doc! { "_id": PERSON }).await.unwrap();
         policies.delete(1).await.unwrap();
-        policies.prune(1).keep_last(1).await.unwrap();
+        policies.keep_last(1, 1).await.unwrap();
         let deleted = orders.delete_source(1).on_references(OnReferences::Clear);
         deleted.await.unwrap();
 

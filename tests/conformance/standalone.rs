@@ -316,7 +316,7 @@ async fn archives_and_trash_are_refused() {
     unsupported(trash.ensure_indexes().await);
     unsupported(trash.delete(1).await);
     unsupported(trash.restore(1).await);
-    unsupported(trash.empty_before(DateTime::from_millis(0)).await);
+    unsupported(trash.delete_before(DateTime::from_millis(0)).await);
     assert_eq!(all(&sales).await, [sale]);
 }
 
@@ -389,7 +389,7 @@ async fn no_call_names_a_remedy_that_a_standalone_does_not_have() {
         policies.replace(1, &policy),
         policies.restore(1, 1),
         policies.delete(1),
-        policies.prune(1).keep_last(1),
+        policies.keep_last(1, 1),
         policies.repair().stream().try_collect::<Vec<_>>(),
         policies.migrate_existing(),
         policies.follow("f"),
@@ -415,10 +415,10 @@ async fn no_call_names_a_remedy_that_a_standalone_does_not_have() {
         archive.run(),
         archive.restore(1),
         archive.restore_many(doc! {}),
-        archive.delete_archived_before(now),
+        archive.delete_before(now),
         trash.delete(1),
         trash.restore(1),
-        trash.empty_before(now),
+        trash.delete_before(now),
         files.run(),
         files.delete_before(now),
     ];

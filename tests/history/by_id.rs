@@ -169,7 +169,7 @@ async fn ids_are_values_of_any_type() {
             assert_eq!(policies.restore(id.clone(), 2).await.unwrap().revision, 5);
             let now = policies.get(id.clone()).await.unwrap().unwrap().document;
             assert_eq!((now.get("_id"), items(&now).len()), (Some(&id), 1));
-            assert_eq!(policies.revisions(id.clone()).page().await.unwrap().revisions.len(), 5);
+            assert_eq!(policies.revisions(id.clone()).page().await.unwrap().items.len(), 5);
             assert_eq!(copies_by_id(db, id.clone()).await.len(), 5);
         }
         assert_eq!(findings(&policies).await, []);
@@ -182,7 +182,7 @@ async fn ids_are_values_of_any_type() {
         assert_eq!(policies.upsert(&policy_by_id(1.0)).await.unwrap().revision, 9);
         let now = policies.get(1).await.unwrap().unwrap().document;
         assert_eq!(now.get("_id"), Some(&Bson::Double(1.0)));
-        assert_eq!(policies.revisions(1).page().await.unwrap().revisions.len(), 9);
+        assert_eq!(policies.revisions(1).page().await.unwrap().items.len(), 9);
         assert_eq!(findings(&policies).await, []);
     })
     .await;

@@ -22,7 +22,7 @@ async fn documents_without_a_history_are_migrated() {
         current(db).insert_many(ids.clone().map(policy_by_id)).await.unwrap();
         let policies = by_id(db.database()).build().unwrap();
         let migrated = policies.migrate_existing().await.unwrap();
-        assert_eq!((migrated.numbered, migrated.removed_duplicates), (5, 0));
+        assert_eq!((migrated.documents, migrated.removed_duplicates), (5, 0));
         assert_eq!(
             migrated.created_indexes,
             ["documentId_1_revision_1", "documentId_1_dateSet_1_revision_1"]
@@ -47,7 +47,7 @@ async fn revisions_with_a_field_of_the_application_are_migrated() {
         by_the_recipe(db, "policy").await;
         let policies = by_id(db.database()).document_id_field("policy").build().unwrap();
         let migrated = policies.migrate_existing().await.unwrap();
-        assert_eq!((migrated.numbered, migrated.removed_duplicates), (1, 1));
+        assert_eq!((migrated.documents, migrated.removed_duplicates), (1, 1));
         assert_eq!(findings(&policies).await, []);
         for (id, expected) in [(1, 2), (2, 2), (3, 1)] {
             assert_eq!(copies_with(db, "policy", id).await.len(), expected);
@@ -66,7 +66,7 @@ async fn embedded_histories_become_revisions() {
         current(db).insert_one(&now).await.unwrap();
         let policies = by_id(db.database()).build().unwrap();
         policies.migrate_existing().embedded_versions("versions").await.unwrap();
-        let names = policies.revisions(1).page().await.unwrap().revisions.into_iter();
+        let names = policies.revisions(1).page().await.unwrap().items.into_iter();
         let names: Vec<String> = names
             .map(|of| {
                 let document = of.document.unwrap();

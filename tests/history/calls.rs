@@ -55,8 +55,8 @@ async fn revisions_are_paged_in_both_directions() {
                     let call = policies.revisions(1).limit(limit).after(token);
                     let call = if newest_first { call.newest_first() } else { call };
                     let page = call.page().await.unwrap();
-                    assert!(page.revisions.len() <= limit as usize);
-                    found.extend(page.revisions.iter().map(|revision| revision.revision));
+                    assert!(page.items.len() <= limit as usize);
+                    found.extend(page.items.iter().map(|revision| revision.revision));
                     token = page.next;
                     if token.is_none() {
                         break;
@@ -67,7 +67,7 @@ async fn revisions_are_paged_in_both_directions() {
             expected.reverse();
         }
         let none = policies.revisions(9).page().await.unwrap();
-        assert!(none.revisions.is_empty() && none.next.is_none());
+        assert!(none.items.is_empty() && none.next.is_none());
     })
     .await;
 }
@@ -112,7 +112,7 @@ async fn a_deletion_is_a_revision_without_a_document() {
         let error = policies.restore(1, 2).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "a tombstone has no content");
         assert_eq!(policies.restore(1, 1).await.unwrap().revision, 3);
-        let page = policies.revisions(1).page().await.unwrap().revisions;
+        let page = policies.revisions(1).page().await.unwrap().items;
         let deleted: Vec<bool> = page.iter().map(|revision| revision.document.is_none()).collect();
         assert_eq!(deleted, [false, true, false]);
         assert_eq!(findings(&policies).await, []);
@@ -121,7 +121,7 @@ async fn a_deletion_is_a_revision_without_a_document() {
 }
 
 #[tokio::test]
-async fn a_prune_keeps_the_newest_revisions() {
+async fn a_deletion_keeps_the_newest_revisions() {
     testkit::run(async |db| {
         let policies = with_policy(db).await;
         let mut times = Vec::new();
@@ -129,19 +129,19 @@ async fn a_prune_keeps_the_newest_revisions() {
             times.push(policies.update(1, push(&n.to_string())).await.unwrap().time);
         }
         policies.insert(&policy(2)).await.unwrap();
-        assert_eq!(policies.prune(1).keep_last(20).await.unwrap().revisions, 0);
-        assert_eq!(policies.prune(1).keep_last(7).await.unwrap().revisions, 3);
+        assert_eq!(policies.keep_last(1, 20).await.unwrap().documents, 0);
+        assert_eq!(policies.keep_last(1, 7).await.unwrap().documents, 3);
         assert_eq!(numbers(db, 1).await, [4, 5, 6, 7, 8, 9, 10]);
         // Revision 6 is what the document was at that time, so it stays.
         let just_before_7 = DateTime::from_millis(times[5].timestamp_millis() - 1);
-        assert_eq!(policies.prune(1).before(just_before_7).await.unwrap().revisions, 2);
+        assert_eq!(policies.delete_before(1, just_before_7).await.unwrap().documents, 2);
         assert_eq!(numbers(db, 1).await, [6, 7, 8, 9, 10]);
         assert_eq!(policies.as_of(1, just_before_7).await.unwrap().unwrap().revision, 6);
-        assert_eq!(policies.prune(1).before(DateTime::MAX).await.unwrap().revisions, 4);
+        assert_eq!(policies.delete_before(1, DateTime::MAX).await.unwrap().documents, 4);
         assert_eq!((numbers(db, 1).await, numbers(db, 2).await), (vec![10], vec![1]));
         assert_eq!(policies.update(1, push("11")).await.unwrap().revision, 11);
         policies.delete(1).await.unwrap();
-        assert_eq!(policies.prune(1).keep_last(1).await.unwrap().revisions, 2);
+        assert_eq!(policies.keep_last(1, 1).await.unwrap().documents, 2);
         assert_eq!(
             policies.insert(&policy(1)).await.unwrap().revision,
             13,
@@ -149,9 +149,8 @@ async fn a_prune_keeps_the_newest_revisions() {
         );
         assert_eq!(policies.at(1, 3).await.unwrap(), None);
         assert_eq!(findings(&policies).await, []);
-        for prune in [policies.prune(1), policies.prune(1).keep_last(0)] {
-            assert_eq!(prune.await.unwrap_err().kind(), ErrorKind::InvalidArgument);
-        }
+        let none = policies.keep_last(1, 0).await.unwrap_err();
+        assert_eq!(none.kind(), ErrorKind::InvalidArgument);
     })
     .await;
 }

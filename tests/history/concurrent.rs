@@ -1,4 +1,4 @@
-//! Concurrent writers, prunes and readers of the same documents.
+//! Concurrent writers, deletions and readers of the same documents.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -119,7 +119,7 @@ async fn read_change_replace_with_an_expected_revision_loses_nothing() {
     .await;
 }
 
-/// Inserts, updates, deletes, restores and prunes of a few documents. Every revision that is left is what its call has
+/// Inserts, updates, deletes and restores of a few documents. Every revision that is left is what its call has
 /// returned.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "slow: cargo xtask ci"]
@@ -143,7 +143,7 @@ async fn all_calls_together_leave_no_gap_and_no_double() {
                             2 => policies.delete(id).await.map(|deleted| deleted.revision),
                             3 => policies.restore(id, 1).await.map(number),
                             4 => policies.replace(id, &new).await.map(number),
-                            5 => policies.prune(id).keep_last(5).await.map(|_| None),
+                            5 => policies.keep_last(id, 5).await.map(|_| None),
                             _ => policies.update(id, push(&item)).await.map(number),
                         };
                         match written {
@@ -310,7 +310,7 @@ async fn an_insert_whose_number_was_taken_starts_again() {
             db.recorder().sent(2).await;
             other.insert(&policy(1)).await.unwrap();
             other.delete(1).await.unwrap();
-            other.prune(1).keep_last(1).await.unwrap();
+            other.keep_last(1, 1).await.unwrap();
         });
         read.disable().await;
         assert_eq!(inserted.unwrap().revision, 5);

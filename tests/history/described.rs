@@ -48,7 +48,7 @@ async fn each_call_replaces_what_describes_the_change() {
             doc! {},
             doc! { "changedBy": "Gus" },
         ];
-        let page = policies.revisions(1).page().await.unwrap().revisions;
+        let page = policies.revisions(1).page().await.unwrap().items;
         let found: Vec<&Document> = page.iter().map(|revision| &revision.change).collect();
         assert_eq!(found, expected.iter().collect::<Vec<_>>());
         // A reader of the documents sees them too.

@@ -39,7 +39,7 @@ fn call() -> impl Strategy<Value = (usize, Call)> {
         2 => value().prop_map(Call::Upsert),
         2 => Just(Call::Delete),
         3 => revision().prop_map(Call::Restore),
-        1 => (1..8_u64).prop_map(Call::Prune),
+        1 => (1..8_u64).prop_map(Call::KeepLast),
         2 => revision().prop_map(Call::At),
         2 => (revision(), -1..2_i64).prop_map(|(revision, by)| Call::AsOf(revision, by)),
         2 => (1..6_u32, any::<bool>()).prop_map(|(limit, newest_first)| Call::Page(limit, newest_first)),
@@ -54,7 +54,7 @@ struct Version {
     content: Option<(Vec<String>, Option<i32>)>,
 }
 
-/// All revisions of a policy, and the number of the first that is not pruned.
+/// All revisions of a policy, and the number of the first that is not deleted.
 #[derive(Clone, Debug, Default)]
 struct Versions {
     all: Vec<Version>,
@@ -164,10 +164,10 @@ impl Model<'_> {
                     Some(version) => Ok(version.content.clone()),
                 },
             ),
-            Call::Prune(keep) => {
-                let pruned = policies.prune(id).keep_last(*keep).await.unwrap().revisions;
+            Call::KeepLast(keep) => {
+                let deleted = policies.keep_last(id, *keep).await.unwrap().documents;
                 let first = (newest + 1).saturating_sub(*keep).max(versions.first);
-                assert_eq!(pruned, first.max(1) - versions.first.max(1), "{call:?} {versions:?}");
+                assert_eq!(deleted, first.max(1) - versions.first.max(1), "{call:?} {versions:?}");
                 versions.first = first;
                 return;
             }

@@ -83,7 +83,7 @@ async fn assert_reads(db: &TestDatabase, policies: &Policies) {
     assert_eq!(examined(db).await, (1, 1));
 
     let page = policies.revisions(1).newest_first().limit(20).page().await.unwrap();
-    assert_eq!(page.revisions.len(), 20);
+    assert_eq!(page.items.len(), 20);
     let (documents, commands) = examined(db).await;
     assert!((20..=21).contains(&documents) && commands == 1, "{documents}");
     let mut token = page.next.unwrap();

@@ -32,7 +32,7 @@ async fn each_document_of_the_filter_has_one_revision() {
             .update_many(cheap(), doc! { "$inc": { "price": -1 } })
             .await
             .unwrap();
-        assert_eq!((updated.matched, updated.updated), (10, 10));
+        assert_eq!((updated.matched, updated.modified), (10, 10));
         let names = db.recorder().names();
         let of = |name: &str| names.iter().filter(|found| *found == name).count();
         assert_eq!(
@@ -43,9 +43,9 @@ async fn each_document_of_the_filter_has_one_revision() {
         assert_eq!(of("findAndModify"), 10);
         let pipeline = vec![doc! { "$set": { "price": { "$add": ["$price", 100] } } }];
         let updated = policies.update_many(doc! {}, pipeline).await.unwrap();
-        assert_eq!((updated.matched, updated.updated), (30, 30));
+        assert_eq!((updated.matched, updated.modified), (30, 30));
         let none = policies.update_many(cheap(), push("x")).await.unwrap();
-        assert_eq!((none.matched, none.updated), (0, 0));
+        assert_eq!((none.matched, none.modified), (0, 0));
         for id in 0..30 {
             let revisions: Vec<i64> = if id < 10 { vec![1, 2, 3] } else { vec![1, 2] };
             assert_eq!(numbers(db, id).await, revisions);
@@ -79,7 +79,7 @@ async fn ids_of_mixed_types_are_updated_once() {
             let documents: Vec<Document> = ids.map(document).collect();
             policies.insert_many(&documents).await.unwrap();
             let updated = policies.update_many(doc! {}, push("watch")).await.unwrap();
-            assert_eq!(updated.updated, documents.len() as u64);
+            assert_eq!(updated.modified, documents.len() as u64);
             let [now, copies] = contents(db).await;
             let is_updated = |now: &Document| number(now, "revision") == 2 && items(now) == ["watch"];
             assert!(now.iter().all(is_updated));
@@ -118,8 +118,8 @@ async fn a_document_that_does_not_match_any_more_stays_as_it_is() {
             }
             assert!(*pushed.last().unwrap() <= 1);
         }
-        assert_eq!(both as u64, updated.updated);
-        assert!(updated.updated >= 30 && updated.matched <= 60, "{updated:?}");
+        assert_eq!(both as u64, updated.modified);
+        assert!(updated.modified >= 30 && updated.matched <= 60, "{updated:?}");
         assert_eq!(findings(&policies).await, []);
     })
     .await;
@@ -210,7 +210,7 @@ async fn a_dropped_call_leaves_each_document_with_all_of_its_revisions() {
         assert_eq!(findings(&policies).await, []);
         let rest = policies.update_many(doc! { "itemsInsured": { "$ne": "watch" } }, push("watch"));
         let rest = rest.with(doc! { "changedBy": "Joe" }).await.unwrap();
-        assert!(rest.updated > 0 && rest.updated < 50, "{rest:?}");
+        assert!(rest.modified > 0 && rest.modified < 50, "{rest:?}");
         for id in 0..50 {
             assert_eq!(numbers(db, id).await, [1, 2]);
         }

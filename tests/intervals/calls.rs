@@ -156,7 +156,7 @@ async fn all_intervals_are_read_in_pages_in_either_direction() {
                     let call = prices.intervals("pants").limit(limit).after(token);
                     let call = if newest_first { call.newest_first() } else { call };
                     let page = call.page().await.unwrap();
-                    found.extend(page.intervals.iter().map(price_of));
+                    found.extend(page.items.iter().map(price_of));
                     let Some(next) = page.next else { break };
                     token = Some(next.to_string().parse().unwrap());
                 }

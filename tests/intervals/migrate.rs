@@ -33,7 +33,7 @@ async fn what_the_manuals_recipe_leaves_is_migrated() {
         let Corrections {
             starts, ends, marks, ..
         } = migrated.corrections;
-        assert_eq!((migrated.corrected, starts, ends, marks), (4, 1, 4, 3));
+        assert_eq!((migrated.documents, starts, ends, marks), (4, 1, 4, 3));
         assert_eq!(migrated.created_indexes, ["item_1_isValid", "item_1_validFrom_1"]);
         let pants = intervals(&of_item(db, "pants").await);
         let expected = [
@@ -105,7 +105,7 @@ async fn an_end_in_the_past_stays_and_contradictions_are_refused_or_listed() {
             let Corrections {
                 starts, ends, marks, ..
             } = migrated.corrections;
-            assert_eq!((migrated.corrected, starts, ends, marks), (4, 0, 0, 4));
+            assert_eq!((migrated.documents, starts, ends, marks), (4, 0, 0, 4));
             let skipped = &migrated.skipped;
             assert_eq!(
                 (skipped.get("mark"), skipped.get("end_missing"), skipped.total()),
@@ -134,7 +134,7 @@ async fn an_end_in_the_past_stays_and_contradictions_are_refused_or_listed() {
         for item in ["no flag", "flag null", "flag false", "flag true, ended", "two, no flag"] {
             assert_eq!(prices.get(item).await.unwrap(), None, "{item}");
         }
-        assert_eq!(migrate().await.unwrap().corrected, 0);
+        assert_eq!(migrate().await.unwrap().documents, 0);
         let mut found: Vec<Repaired> = prices.repair().stream().try_collect().await.unwrap();
         found.sort_by_key(|one| one.unrepaired.map(|reason| reason.name()));
         let reasons: Vec<_> = found.iter().map(|one| one.unrepaired).collect();
@@ -223,8 +223,8 @@ async fn a_price_that_a_repository_changes_after_the_read_is_left_as_it_is() {
         };
         let (migrated, ()) = tokio::join!(prices.migrate_existing(), change);
         fault.disable().await;
-        assert_eq!(migrated.unwrap().corrected, 0);
-        assert_eq!(prices.migrate_existing().await.unwrap().corrected, 0);
+        assert_eq!(migrated.unwrap().documents, 0);
+        assert_eq!(prices.migrate_existing().await.unwrap().documents, 0);
         assert_eq!(judge(db, "pants").await, [0, 1]);
     })
     .await;

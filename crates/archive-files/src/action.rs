@@ -7,6 +7,6 @@ mod run;
 mod verify;
 
 pub use delete::DeleteBefore;
-pub use mongo_patterns_core::action::{ActionFuture, Find, Write};
+pub use mongo_patterns_core::action::{Find, Read, Write};
 pub use mongo_patterns_core::verify::Verify;
 pub use run::Run;

@@ -8,7 +8,7 @@ use mongo_patterns_core::ErrorKind;
 use mongo_patterns_core::age::AgeLimit;
 use mongo_patterns_core::catalog::catalog_of;
 use mongo_patterns_core::lanes::Lanes;
-use mongo_patterns_core::{Result, RetryPolicy};
+use mongo_patterns_core::Result;
 use mongodb::Collection;
 use mongodb::bson::{Document, RawDocumentBuf};
 use mongodb::options::{CollectionOptions, WriteConcern};
@@ -24,8 +24,8 @@ mongo_patterns_core::builder! {
         age: Option<String>,
         older_than: Option<Duration>,
         keep: Option<Document>,
-        retry: RetryPolicy,
     }
+    with retry, max_time;
 
     /// Sets the field with the time of a document, a date. Required. A document without it is never archived.
     age_field(name: impl Into<String>) => age = Some(name.into());
@@ -35,9 +35,6 @@ mongo_patterns_core::builder! {
 
     /// Keeps the documents that match a filter: they are not archived.
     keep(filter: Document) => keep = Some(filter);
-
-    /// Sets how a write retries after conflicts with other writers.
-    retry(policy: RetryPolicy) => retry = policy;
 }
 
 impl<D> FileArchive<D> {
@@ -99,6 +96,7 @@ impl<D> FileArchiveBuilder<D> {
             },
             limit,
             retry: self.retry,
+            max_time: self.max_time,
         }))
     }
 }

@@ -128,7 +128,7 @@ mod transfer;
 
 pub use builder::FileArchiveBuilder;
 pub use finding::{Finding, Problem};
-pub use mongo_patterns_core::{Progress, Repository};
+pub use mongo_patterns_core::{Deleted, Moved, Progress, Repository};
 pub use object_store;
 pub use repository::FileArchive;
-pub use results::{ArchiveFile, DeletedFiles, Moved};
+pub use results::ArchiveFile;

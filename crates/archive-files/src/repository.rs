@@ -1,5 +1,7 @@
 //! The archive in files, and what its calls share.
 
+use std::time::Duration;
+
 use mongo_patterns_core::age::{self, AgeLimit};
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::index::{Ensure, Managed, PlannedIndex};
@@ -16,7 +18,7 @@ mongo_patterns_core::repository! {
     /// `D` is the type of the documents. A clone is cheap, and shares everything. The [crate documentation](crate) has the form
     /// of the files and the guarantees.
     pub struct FileArchive<D>;
-    "archive": |shared| shared.current, max_time: None
+    "archive": |shared| shared.current, max_time: shared.max_time
 }
 
 /// The part that does not depend on the type of the documents.
@@ -27,6 +29,8 @@ pub(crate) struct Shared {
     pub(crate) store: Store,
     pub(crate) limit: AgeLimit,
     pub(crate) retry: RetryPolicy,
+    /// The bound of the time of each command of a read.
+    pub(crate) max_time: Option<Duration>,
     /// In a process, one call moves at a time, also after it was dropped.
     pub(crate) lanes: Lanes,
 }

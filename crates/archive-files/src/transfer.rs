@@ -5,7 +5,7 @@ use mongo_patterns_core::document_id::by_ids;
 use mongo_patterns_core::migration::{Step, and};
 use mongo_patterns_core::retry::PutAside;
 use mongo_patterns_core::stored::id_of;
-use mongo_patterns_core::{Error, ErrorKind, Result, transaction};
+use mongo_patterns_core::{Error, ErrorKind, Moved, Result, transaction};
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::error::Error as DriverError;
 use mongodb::options::FindOptions;
@@ -14,7 +14,7 @@ use tokio::task::spawn_blocking;
 
 use crate::form::{self, PENDING, STORED};
 use crate::repository::Shared;
-use crate::results::{ArchiveFile, Moved};
+use crate::results::ArchiveFile;
 use crate::store;
 
 /// How often others may refuse a chunk before it is halved.
@@ -101,7 +101,7 @@ impl Transfer<'_> {
         if documents.is_empty() {
             return Ok(Moved::default());
         }
-        let moved = Moved::count(&documents, age_field);
+        let moved = Moved::of(&documents, age_field);
         let (documents, file, content) = encode(documents, age_field.to_owned()).await?;
         let record = form::pending_record(&file, shared.current.name())?;
         let record = Step::insert_many("record a file", &shared.records, vec![record]);
@@ -140,7 +140,7 @@ impl Transfer<'_> {
     pub(crate) async fn count(&self, ids: &[Bson]) -> Result<Moved> {
         let filter = and(by_ids(ids), self.filter.clone());
         let documents = read(self.shared, filter, &mut Conn::plan()).await?;
-        Ok(Moved::count(&documents, self.shared.age_field()))
+        Ok(Moved::of(&documents, self.shared.age_field()))
     }
 }
 

@@ -39,7 +39,7 @@
 //!
 //! let moved = archive.run().rate(2_000).await?; // every night
 //! let sale = archive.get(1).await?; // wherever it is
-//! let of_claire = archive.find(doc! { "customer_name": "Claire" }).limit(20).await?; // of both, newest first
+//! let of_claire = archive.list(doc! { "customer_name": "Claire" }).newest_first().page().await?; // of both
 //! archive.restore(1).await?;
 //! # Ok(())
 //! # }
@@ -72,7 +72,7 @@
 //! trash.ensure_indexes().await?;
 //!
 //! trash.delete(1).by("ann").await?;
-//! let deleted = trash.list().limit(20).await?; // newest first
+//! let deleted = trash.list().newest_first().limit(20).page().await?;
 //! trash.restore(1).await?;
 //! # Ok(())
 //! # }
@@ -90,7 +90,7 @@
 //! Some documents belong together: an outlier and its overflow documents, a history and its revisions, an order and its
 //! lines. [`related`](ArchiveBuilder::related) names the other collection and its field with the id of the document. Then they move together,
 //! in one transaction: in [`run`](Archive::run), [`restore`](Archive::restore), [`restore_many`](Archive::restore_many) and
-//! [`delete_archived_before`](Archive::delete_archived_before). A repository of the pattern over the archived collections reads them unchanged.
+//! [`delete_before`](Archive::delete_before). A repository of the pattern over the archived collections reads them unchanged.
 //!
 //! - Any number of clients can update and delete related documents at the same time. One that *inserts* a related document also writes the
 //!   document that it belongs to, in one transaction, as the outlier and history patterns do. Otherwise the new document can be left
@@ -105,7 +105,7 @@
 //!
 //! # Old revisions
 //!
-//! The old revisions of current documents can be archived instead of deleted by a `prune`: the archive is one of the collection
+//! The old revisions of current documents can be archived instead of deleted by `delete_before` of the history: the archive is one of the collection
 //! of the revisions, and [keeps the newest](ArchiveBuilder::keep_newest_by) of the old ones of each document:
 //!
 //! ```no_run
@@ -123,7 +123,7 @@
 //! # }
 //! ```
 //!
-//! What is left is what `prune(id).before(time)` leaves. A call that restores some of them should restore all of a document.
+//! What is left is what `delete_before(id, time)` of the history leaves. A call that restores some of them should restore all of a document.
 //!
 //! # When not to use it
 //!
@@ -155,7 +155,7 @@
 //! - A document that another client writes all the time does not stop a run, nor does one that the archive refuses. All others
 //!   move, however short the retry policy is. At its end, a run spends the time of the policy once on documents that others write.
 // proof: archive::concurrent::a_document_that_others_hold_does_not_stop_a_run, archive::concurrent::documents_that_others_hold_hold_up_no_other_one, archive::concurrent::documents_that_others_hold_for_a_while_are_archived, archive::concurrent::a_run_spends_the_time_of_the_policy_once, archive::run::a_document_that_the_archive_refuses_does_not_stop_a_run
-//! - From the first page of [`find`](Archive::find) to the last, a document that does not change is on one page, whatever moves between
+//! - From the first page of [`list`](Archive::list) to the last, a document that does not change is on one page, whatever moves between
 //!   two pages.
 // proof: archive::pages::each_document_is_on_one_page_beside_runs_and_restores
 //! - Ids and values are never interpreted.
@@ -184,19 +184,19 @@
 //! | call | round trips | documents examined |
 //! |---|---|---|
 //! | [`get`](Archive::get) | 1; 2 for an archived document, 3 for an absent one | 1 each |
-//! | [`find`](Archive::find) | 2 | those of a page and those that the filter leaves out, in both collections |
+//! | [`list`](Archive::list) | 2 a page | those of a page and those that the filter leaves out, in both collections |
 //! | [`run`](Archive::run) | 4, and 4 for each chunk of 500 | those that are old enough, twice |
 //! | [`due`](Archive::due) | 1 | none, or those that are old enough if some are to keep |
 //! | [`restore`](Archive::restore) | 4 | 1 |
 //! | [`restore_many`](Archive::restore_many) | 5, and 4 for each chunk of 500 | all archived ones, or those of the filter twice |
-//! | [`delete_archived_before`](Archive::delete_archived_before) | 4, and 1 for each chunk of 1000 | those that are old enough |
+//! | [`delete_before`](Archive::delete_before) | 4, and 1 for each chunk of 1000 | those that are old enough |
 //! | [`verify`](Archive::verify) | 3, and 2 for each 1000 archived documents | all |
 //! | [`Trash::delete`] | 3 | 1 |
 //! | [`Trash::restore`] | 4 | 1 |
-//! | [`Trash::list`] | 1 | those of a page |
-//! | [`Trash::empty_before`] | 3, and 1 for each chunk of 1000 | those that are old enough |
+//! | [`Trash::list`] | 1 a page | those of the page, and 1 more |
+//! | [`Trash::delete_before`] | 3, and 1 for each chunk of 1000 | those that are old enough |
 //!
-//! A repository that has not called `ensure_indexes` checks the indexes once, at the first [`find`](Archive::find),
+//! A repository that has not called `ensure_indexes` checks the indexes once, at the first [`list`](Archive::list),
 //! [`due`](Archive::due), [`Trash::list`] or [`Trash::restore`], with one more round trip for each collection with indexes. An
 //! index of a planned name with only some of the documents would hide the others.
 // proof: archive::calls::an_index_with_some_of_the_documents_is_refused, archive::trash::an_index_with_some_of_the_entries_is_refused
@@ -221,8 +221,8 @@ mod trash;
 
 pub use builder::ArchiveBuilder;
 pub use finding::{Finding, Problem};
-pub use mongo_patterns_core::{Progress, Removed, Repository};
+pub use mongo_patterns_core::{Deleted, Moved, Progress, Repository};
 pub use repository::Archive;
-pub use results::{DeletedArchived, Due, Found, FoundPage, Moved, Restored, TrashEntry, TrashPage};
+pub use results::{Due, Found, Restored, TrashEntry};
 pub use token::{ArchiveToken, TrashToken};
 pub use trash::{Trash, TrashBuilder};

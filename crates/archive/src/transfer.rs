@@ -26,14 +26,14 @@ use mongo_patterns_core::error::refused_move;
 use mongo_patterns_core::migration::{Step, and};
 use mongo_patterns_core::retry::PutAside;
 use mongo_patterns_core::stored::id_of;
-use mongo_patterns_core::{Error, ErrorKind, Result, RetryPolicy, transaction};
+use mongo_patterns_core::{Error, ErrorKind, Moved, Result, RetryPolicy, transaction};
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::options::FindOptions;
 
 use crate::newest::Newest;
 use crate::related::{self, Related};
-use crate::results::{Moved, Restored};
+use crate::results::Restored;
 
 /// How often a chunk is tried before it is halved.
 const ATTEMPTS: u32 = 3;
@@ -218,7 +218,10 @@ impl Transfer<'_> {
         let ids = ids_of(&documents);
         let related = self.related.read(&documents, self.restores, conn).await;
         let related = related.map_err(|error| error.of_collection(from))?;
-        moved.count(&documents, &related, self.age_field);
+        moved.add(Moved::of(&documents, self.age_field));
+        let related_documents = || related.iter().flat_map(|one| &one.documents);
+        moved.related = related_documents().count() as u64;
+        moved.bytes += related_documents().map(|one| one.as_bytes().len() as u64).sum::<u64>();
         // First, because others write them and not their document.
         related::delete(&related, conn).await?;
         conn.write(Step::delete_many("delete documents", from, by_ids(&ids)))

@@ -91,7 +91,7 @@ pub use crate::limit::{check_limit, cut};
 #[doc(hidden)] // replaced by `list`
 pub use crate::list::{PageStart, Tokens};
 #[doc(hidden)]
-pub use by_date::{DatePage, DatedDocument};
+pub use by_date::{DatePosition, DateToken, DatedDocument};
 pub use handle::{Pages, PagesBuilder};
 #[doc(hidden)] // replaced by `list`
 pub use of_id::{IdPage, in_pages};

@@ -1,6 +1,6 @@
 //! Results that several patterns share.
 
-use mongodb::bson::{Bson, DateTime};
+use mongodb::bson::{Bson, DateTime, RawDocumentBuf};
 use serde::{Serialize, Serializer};
 
 /// The result of an insert of a document.
@@ -92,6 +92,19 @@ pub struct Moved {
 }
 
 impl Moved {
+    /// Counts documents that move, by the field with their ages.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn of(documents: &[RawDocumentBuf], age_field: &str) -> Self {
+        let ages = documents.iter().filter_map(|one| one.get_datetime(age_field).ok());
+        Self {
+            documents: documents.len() as u64,
+            bytes: documents.iter().map(|one| one.as_bytes().len() as u64).sum(),
+            oldest: ages.min(),
+            ..Self::default()
+        }
+    }
+
     /// Adds the numbers of another part of the call.
     #[doc(hidden)]
     pub fn add(&mut self, other: Self) {

@@ -3,10 +3,10 @@
 //! See [`action`](mongo_patterns_core::action) for sessions, transactions and cancel safety.
 
 mod delete;
+mod delete_before;
 mod follow;
 mod insert;
 mod migrate_existing;
-mod prune;
 mod read;
 mod repair;
 mod replace;
@@ -21,9 +21,8 @@ pub use delete::Delete;
 pub use follow::Follow;
 pub use insert::{Insert, InsertMany};
 pub use migrate_existing::MigrateExisting;
-pub use mongo_patterns_core::action::{Find, Read};
+pub use mongo_patterns_core::action::{Find, Read, Write};
 pub use mongo_patterns_core::verify::{Repair, Verify};
-pub use prune::Prune;
 pub use replace::Replace;
 pub use restore::Restore;
 pub use update::Update;

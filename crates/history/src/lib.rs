@@ -52,7 +52,7 @@
 //!     println!("{} changed", change.path);
 //! }
 //! policies.restore(1, 1).await?; // revision 3, with the content of revision 1
-//! policies.prune(1).keep_last(100).await?;
+//! policies.keep_last(1, 100).await?;
 //! # Ok(())
 //! # }
 //! ```
@@ -101,8 +101,8 @@
 //!   unknown](mongo_patterns_core::Error::is_outcome_unknown).
 // proof: history::concurrent::sixty_four_writers_of_one_document_lose_nothing, history::concurrent::concurrent_upserts_of_a_new_document_are_its_first_revisions, faults::table::every_operation_with_a_fault_and_a_drop
 //! - The numbers of a document have no gap and no duplicate, and the current document is its newest revision. Only
-//!   [`prune`](HistoryRepository::prune) removes revisions, from the oldest.
-// proof: history::concurrent::all_calls_together_leave_no_gap_and_no_double, history::by_id::two_processes_lose_and_double_nothing, history::calls::a_prune_keeps_the_newest_revisions
+//!   [`delete_before`](HistoryRepository::delete_before) and [`keep_last`](HistoryRepository::keep_last) delete revisions, from the oldest.
+// proof: history::concurrent::all_calls_together_leave_no_gap_and_no_double, history::by_id::two_processes_lose_and_double_nothing, history::calls::a_deletion_keeps_the_newest_revisions
 //! - The times of the revisions strictly increase, so [`as_of`](HistoryRepository::as_of) is well-defined.
 // proof: history::calls::times_rise_strictly_even_if_the_clock_was_ahead
 //! - A write that [expects](action::Update::expecting) a revision has no effect if the document is at another one, and is
@@ -153,7 +153,7 @@
 //! | [`get`](HistoryRepository::get), [`at`](HistoryRepository::at), [`as_of`](HistoryRepository::as_of) | 1 | 1 |
 //! | [`revisions`](HistoryRepository::revisions) | 1 a page | those of the page, and 1 more |
 //! | [`diff`](HistoryRepository::diff) | 2 | 1 each |
-//! | [`prune`](HistoryRepository::prune) | 2 | those it deletes, and 1 more |
+//! | [`delete_before`](HistoryRepository::delete_before), [`keep_last`](HistoryRepository::keep_last) | 2 | those it deletes, and 1 more |
 //! | [`verify`](HistoryRepository::verify), [`repair`](HistoryRepository::repair) | 2 scans, and 1 for each 100 documents | all |
 //! | [`migrate_existing`](HistoryRepository::migrate_existing) | about 13, and 1 for each number that is stored twice | all, several times |
 //! | [`ensure_indexes`](HistoryRepository::ensure_indexes) | 5, or 9 the first time | all, to create |
@@ -238,5 +238,5 @@ pub use mongo_patterns_core::follow::Followed;
 pub use mongo_patterns_core::{Progress, Repository};
 pub use repair::finding::{Finding, Problem, Repaired, Unrepaired};
 pub use repository::HistoryRepository;
-pub use results::{Current, Deleted, Diff, FieldChange, Migrated, Pruned, Recorded, Revision, UpdatedMany};
+pub use results::{Current, Deleted, Diff, FieldChange, Migrated, Recorded, Revision, UpdatedMany};
 pub use token::RevisionToken;

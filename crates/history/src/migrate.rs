@@ -46,7 +46,7 @@ pub(crate) async fn existing(shared: &Shared, embedded: Option<&FieldName>, conn
         conn.write(unwind.acknowledged_by(revisions)).await?;
         let (filter, update) = (commands::embedding(array), commands::remove_embedded(settings, array));
         let remove = Step::update_many("remove the embedded versions", current, filter, update);
-        migrated.numbered += conn.write(remove).await?.map_or(0, |reply| reply.modified);
+        migrated.documents += conn.write(remove).await?.map_or(0, |reply| reply.modified);
     }
     let pipeline = commands::unnumbered_with_revisions(settings, revisions.name());
     let strays = Step::aggregate("look for documents that lost their number", current, pipeline);
@@ -63,14 +63,14 @@ pub(crate) async fn existing(shared: &Shared, embedded: Option<&FieldName>, conn
     let (filter, update) = (commands::unnumbered(settings), commands::number(settings));
     if conn.is_plan() {
         // A run does not send it, so the plan does not list it.
-        migrated.numbered = Conn::new().count_documents(current, filter.clone(), None).await?;
+        migrated.documents = Conn::new().count_documents(current, filter.clone(), None).await?;
     }
     let update = Step::update_many("number the documents without a revision", current, filter, update);
-    migrated.numbered += conn.write(update).await?.map_or(0, |reply| reply.modified);
+    migrated.documents += conn.write(update).await?.map_or(0, |reply| reply.modified);
     let copies = commands::record(settings, revisions.name());
     let record = Step::aggregate("store the missing copies of the current documents", current, copies);
     conn.write(record.acknowledged_by(revisions)).await?;
-    conn.count_migrated(migrated.numbered);
+    conn.count_migrated(migrated.documents);
     Ok(migrated)
 }
 

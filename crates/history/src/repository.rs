@@ -8,7 +8,7 @@ use mongo_patterns_core::index::{Checks, Ensure, FindDuplicates, Managed};
 use mongo_patterns_core::lanes::{Joined, Lanes};
 use mongo_patterns_core::topology::Topology;
 use mongo_patterns_core::{Repository, Result, Validator, document_id};
-use mongodb::bson::{Bson, RawDocumentBuf, doc};
+use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::{ClientSession, Collection};
 
 use crate::query::validator::{of_current, of_revisions};
@@ -142,8 +142,8 @@ impl<D> HistoryRepository<D> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn revisions_collection(&self) -> &Collection<RawDocumentBuf> {
-        &self.shared.revisions
+    pub fn revisions_collection(&self) -> Collection<Document> {
+        self.shared.revisions.clone_with_type()
     }
 }
 

@@ -31,7 +31,7 @@ pub struct UpdatedMany {
     /// The number of documents that matched the filter at first.
     pub matched: u64,
     /// The number of documents that were updated. The others did not match any more when it was their turn.
-    pub updated: u64,
+    pub modified: u64,
 }
 
 /// A current document.
@@ -87,14 +87,6 @@ mongo_patterns_core::redacted_debug!(
     "removed" = change.after.is_none()
 );
 
-/// The result of a prune.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Pruned {
-    /// The number of deleted revisions.
-    pub revisions: u64,
-}
-
 /// The result of a migration of existing collections.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
@@ -102,7 +94,7 @@ pub struct Migrated {
     /// The names of the created indexes.
     pub created_indexes: Vec<String>,
     /// The number of current documents that got a number or a time.
-    pub numbered: u64,
+    pub documents: u64,
     /// The number of deleted revisions that were stored twice.
     pub removed_duplicates: u64,
 }

@@ -2,7 +2,7 @@
 
 mongo_patterns_core::number_token! {
     /// A position in the history of a document, from a page of [`revisions`](crate::HistoryRepository::revisions). It stays valid when its revision
-    /// is pruned.
+    /// is deleted.
     RevisionToken(u64), 0, i64::MAX.cast_unsigned()
 }
 

@@ -23,10 +23,10 @@
 //! the changed document is that revision. Both commands are in one transaction, so no reader sees the changed document.
 
 pub(crate) mod change;
+pub(crate) mod delete_old;
 pub(crate) mod insert;
 pub(crate) mod insert_many;
 pub(crate) mod joined;
-pub(crate) mod prune;
 pub(crate) mod record;
 pub(crate) mod restore;
 pub(crate) mod update_many;

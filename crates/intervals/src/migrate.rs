@@ -77,7 +77,7 @@ pub(crate) async fn migrate_existing(
             let documents = chunk.len() as u64;
             let step = Step::update_in_order("correct the intervals", collection, chunk);
             // One that another client has changed is left to the next call.
-            migrated.corrected += conn.write(step).await?.map_or(documents, |reply| reply.matched);
+            migrated.documents += conn.write(step).await?.map_or(documents, |reply| reply.matched);
             conn.count_migrated(documents);
             progress.reporter.advance(std::mem::take(&mut groups.scanned));
             progress.pace.pause(conn, documents).await;

@@ -40,7 +40,7 @@ pub struct Ended {
 #[non_exhaustive]
 pub struct Migrated {
     /// The number of documents that were corrected.
-    pub corrected: u64,
+    pub documents: u64,
     /// What was wrong in them.
     pub corrections: Corrections,
     /// The documents that were [skipped](crate::action::MigrateExisting::skip_invalid), by their reason.

@@ -150,6 +150,6 @@ mod write;
 pub use builder::SchemaRepositoryBuilder;
 pub use finding::{Finding, Problem};
 pub use migrations::Migrations;
-pub use mongo_patterns_core::{Progress, Removed, Repository, Updated};
+pub use mongo_patterns_core::{Deleted, Inserted, Progress, Repository, Updated};
 pub use repository::SchemaRepository;
-pub use results::{Inserted, Migrated, VersionCount};
+pub use results::{Migrated, VersionCount};

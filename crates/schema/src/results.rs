@@ -1,15 +1,6 @@
 //! The results of the calls of a repository.
 
-use mongodb::bson::Bson;
 use serde::Serialize;
-
-/// The result of an insert.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Inserted {
-    /// The `_id` of the document: its own, or the ObjectId that the driver generated for one without.
-    pub id: Bson,
-}
 
 /// How many documents have a version; returned by [`versions`](crate::SchemaRepository::versions).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

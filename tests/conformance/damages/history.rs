@@ -38,9 +38,9 @@ impl Model for Histories {
             }
         }
         policies.delete(9).await.unwrap();
-        policies.prune(9).keep_last(1).await.unwrap();
-        policies.prune(10).keep_last(2).await.unwrap();
-        // This is a prune too.
+        policies.keep_last(9, 1).await.unwrap();
+        policies.keep_last(10, 2).await.unwrap();
+        // This is such a deletion too.
         revisions(db).delete_one(of(10, 4)).await.unwrap();
         Self(policies)
     }

@@ -94,15 +94,15 @@ const RESTORE: Migrates = migration!(
 );
 
 const DELETE: Migrates = migration!(
-    "archive::delete_archived_before",
+    "archive::delete_before",
     |db| fill_archive(db).await,
-    |db, call| call.of(with_few_retries(db).delete_archived_before(old(9))).await,
+    |db, call| call.of(with_few_retries(db).delete_before(old(9))).await,
     lists_all: false,
 );
 
 /// Entries of a trash.
 const EMPTY: Migrates = migration!(
-    "trash::empty_before",
+    "trash::delete_before",
     |db| {
         users::trash(db).await;
         let stored = (0..12).map(|id: u8| {
@@ -112,7 +112,7 @@ const EMPTY: Migrates = migration!(
         });
         users::entries(db).insert_many(stored).await.unwrap()
     },
-    |db, call| call.of(users::builder(db).build().unwrap().empty_before(old(9))).await,
+    |db, call| call.of(users::builder(db).build().unwrap().delete_before(old(9))).await,
     lists_all: false,
 );
 

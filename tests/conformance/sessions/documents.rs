@@ -51,11 +51,11 @@ impl Calls for Histories {
         let latest = run!(policies.as_of(1, DateTime::MAX)).unwrap();
         assert_eq!(latest.unwrap().revision, 3);
         let page = policies.revisions(1).session(&mut *session).page().await.unwrap();
-        assert_eq!(page.revisions.len(), 3);
+        assert_eq!(page.items.len(), 3);
         let diff = run!(policies.diff(1, 1, 2)).unwrap();
         assert_eq!(diff.changes.len(), 1);
-        let pruned = run!(policies.prune(1).keep_last(2)).unwrap();
-        assert_eq!(pruned.revisions, 1);
+        let deleted = run!(policies.keep_last(1, 2)).unwrap();
+        assert_eq!(deleted.documents, 1);
         let deleted = run!(policies.delete(2)).unwrap();
         assert_eq!(deleted.revision, Some(3));
         let again = run!(policies.insert(&policy(2))).unwrap();
@@ -130,7 +130,7 @@ impl Calls for Intervals {
         let found = run!(prices.as_of("pants", begun.valid_from)).unwrap();
         assert_eq!(found.unwrap().document.get_i32("price").unwrap(), 7);
         let page = prices.intervals("pants").session(&mut *session).page().await.unwrap();
-        assert_eq!(page.intervals.len(), 2);
+        assert_eq!(page.items.len(), 2);
         assert!(run!(prices.end("hat")).unwrap().found);
         run!(prices.insert(&price("hat", 3))).unwrap();
         // A refused call does not abort the transaction.

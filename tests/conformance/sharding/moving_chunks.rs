@@ -88,7 +88,7 @@ async fn an_update_that_is_never_complete_ends_as_contention() {
         let sent = updates_of_many(&router);
         assert!((2..=100).contains(&sent), "{sent}");
         lose(&router, 0);
-        assert_eq!(repository.migrate_existing().await.unwrap().numbered, 1);
+        assert_eq!(repository.migrate_existing().await.unwrap().documents, 1);
     })
     .await;
 }
@@ -104,7 +104,7 @@ async fn every_document_is_migrated_and_every_subset_and_figure_rebuilt() {
         let repository = history::builder(&database).build().unwrap();
         lose(&router, 2);
         let migrated = repository.migrate_existing().await.unwrap();
-        assert_eq!(migrated.numbered, 5);
+        assert_eq!(migrated.documents, 5);
         assert_eq!(history::findings(&repository).await, []);
 
         let trades = |with_sum: bool| {

@@ -275,7 +275,7 @@ impl Values for Histories {
             return Vec::new();
         };
         let last = self.0.as_of(id.clone(), DateTime::MAX).await.unwrap().unwrap();
-        let page = self.0.revisions(id.clone()).page().await.unwrap().revisions;
+        let page = self.0.revisions(id.clone()).page().await.unwrap().items;
         assert_eq!(page.len(), 7, "{id}");
         let revisions = page.into_iter().filter_map(|revision| revision.document);
         revisions.chain([now.document, last.document.unwrap()]).collect()

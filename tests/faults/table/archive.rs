@@ -101,8 +101,8 @@ impl Operations for Sales {
                 let restored = m.archive.restore_many(doc! { "_id": { "$lt": 9 } }).chunk(2).await;
                 restored.and_then(|moved| complete(&m.current, moved.busy))
             };
-            Steps, "Archive::delete_archived_before", "", |m|
-                m.archive.delete_archived_before(old(9)).chunk(2).await.map(drop);
+            Steps, "Archive::delete_before", "", |m|
+                m.archive.delete_before(old(9)).chunk(2).await.map(drop);
             Steps, "Archive::ensure_indexes", "", |m|
                 m.archive.ensure_indexes().await.map(drop)
                 => prepare(|m| m.current.drop_indexes().await.unwrap());
@@ -115,8 +115,8 @@ impl Operations for Sales {
             Reads, "Archive::run + Run::plan", "", |m| m.archive.run().plan().await.map(drop);
             Reads, "Archive::restore_many + RestoreMany::plan", "", |m|
                 m.archive.restore_many(doc! {}).plan().await.map(drop);
-            Reads, "Archive::delete_archived_before + DeleteArchivedBefore::plan", "", |m|
-                m.archive.delete_archived_before(old(9)).plan().await.map(drop);
+            Reads, "Archive::delete_before + DeleteBefore::plan", "", |m|
+                m.archive.delete_before(old(9)).plan().await.map(drop);
             Reads, "Archive::verify", "", |m| serialized(m.archive.verify().stream()).await;
         }
     }

@@ -126,8 +126,8 @@ impl Operations for Books {
                 let restored = m.archive.restore_many(doc! { "_id": { "$lt": 9 } }).chunk(2).await;
                 restored.and_then(|moved| complete(&m.collections[0], moved.busy))
             };
-            Steps, "Archive::delete_archived_before", "related", |m|
-                m.archive.delete_archived_before(old(8)).chunk(2).await.map(drop);
+            Steps, "Archive::delete_before", "related", |m|
+                m.archive.delete_before(old(8)).chunk(2).await.map(drop);
             Reads, "Archive::verify", "related", |m| serialized(m.archive.verify().stream()).await;
         }
     }

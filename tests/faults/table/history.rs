@@ -253,7 +253,7 @@ fn reads() -> Vec<Call<Office>> {
         Reads, "HistoryRepository::as_of", "", |m|
             m.policies.as_of(1, DateTime::MAX).await.map(|at| at.map(|at| fact(&1, at.revision, at.document.as_ref())));
         Reads, "HistoryRepository::revisions + Revisions::page", "", |m|
-            m.policies.revisions(1).limit(2).page().await.map(|page| (page.revisions.len(), page.next.is_some()));
+            m.policies.revisions(1).limit(2).page().await.map(|page| (page.items.len(), page.next.is_some()));
         Reads, "HistoryRepository::revisions + Revisions::stream", "", |m|
             number_of(m.policies.revisions(1).limit(2).stream()).await;
         Reads, "HistoryRepository::diff", "", |m| m.policies.diff(1, 1, 3).await;
@@ -263,7 +263,7 @@ fn reads() -> Vec<Call<Office>> {
 /// Calls for many revisions.
 fn whole() -> Vec<Call<Office>> {
     calls! { Office;
-        Steps, "HistoryRepository::prune", "", |m| m.policies.prune(1).keep_last(1).await.map(drop);
+        Steps, "HistoryRepository::keep_last", "", |m| m.policies.keep_last(1, 1).await.map(drop);
         Steps, "HistoryRepository::ensure_indexes", "", |m|
             m.policies.ensure_indexes().await.map(drop)
             => prepare(|m| { m.current.drop_indexes().await.unwrap(); m.revisions.drop_indexes().await.unwrap(); });

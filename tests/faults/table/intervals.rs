@@ -200,7 +200,7 @@ fn reads() -> Vec<Call<Shop>> {
         Reads, "IntervalRepository::as_of", "", |m|
             m.prices.as_of("pants", DateTime::MAX).await.map(|found| fact(&found.unwrap().document));
         Reads, "IntervalRepository::intervals + Intervals::page", "", |m|
-            m.prices.intervals("pants").limit(2).page().await.map(|page| (page.intervals.len(), page.next.is_some()));
+            m.prices.intervals("pants").limit(2).page().await.map(|page| (page.items.len(), page.next.is_some()));
         Reads, "IntervalRepository::intervals + Intervals::stream", "", |m|
             number_of(m.prices.intervals("pants").limit(2).stream()).await;
     }
@@ -240,7 +240,7 @@ fn in_a_transaction() -> Vec<Call<Shop>> {
         Reads, "IntervalRepository::as_of", IN, |m, s|
             m.prices.as_of("pants", DateTime::MAX).session(s).await.map(|found| found.is_some());
         Reads, "IntervalRepository::intervals + Intervals::page", IN, |m, s|
-            m.prices.intervals("pants").session(s).page().await.map(|page| page.intervals.len());
+            m.prices.intervals("pants").session(s).page().await.map(|page| page.items.len());
     }
 }
 

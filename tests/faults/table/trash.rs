@@ -71,15 +71,15 @@ impl Operations for Users {
             Atomic, "Trash::delete", "", |m| m.trash.delete(2).by("ann").await.map(drop);
             Atomic, "Trash::delete", "absent", |m| m.trash.delete(70).await;
             Atomic, "Trash::restore", "", |m| m.trash.restore(7).await.map(drop);
-            Steps, "Trash::empty_before", "", |m| m.trash.empty_before(old(9)).chunk(2).await.map(drop);
+            Steps, "Trash::delete_before", "", |m| m.trash.delete_before(old(9)).chunk(2).await.map(drop);
             Steps, "Trash::ensure_indexes", "", |m|
                 m.trash.ensure_indexes().await.map(drop)
                 => prepare(|m| m.deleted.drop_indexes().await.unwrap());
             Reads, "Trash::list", "", |m| m.trash.list().limit(3).await;
             Reads, "Trash::ensure_sharded", "plan", |m| m.trash.ensure_sharded().plan().await.map(|plan| plan.len());
             Reads, "Trash::verify_shard_keys", "", |m| m.trash.verify_shard_keys().await;
-            Reads, "Trash::empty_before + EmptyBefore::plan", "", |m|
-                m.trash.empty_before(old(9)).plan().await.map(drop);
+            Reads, "Trash::delete_before + DeleteBefore::plan", "", |m|
+                m.trash.delete_before(old(9)).plan().await.map(drop);
         }
     }
 }

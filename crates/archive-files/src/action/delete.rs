@@ -1,16 +1,13 @@
 #[allow(unused_imports)] // the documentation links to them
 use mongo_patterns_core::ErrorKind::{FileStore, SettingsMismatch};
-use mongo_patterns_core::Result;
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::migration;
-use mongo_patterns_core::migration::MigrationProgress;
-use mongo_patterns_core::migration::Step;
+use mongo_patterns_core::migration::{MigrationProgress, Step};
+use mongo_patterns_core::{Deleted, Result, migration};
 use mongodb::bson::{DateTime, doc};
 use mongodb::options::FindOptions;
 
 use crate::form::{STORED, file_of};
 use crate::repository::{FileArchive, Shared};
-use crate::results::DeletedFiles;
 
 impl<D> FileArchive<D> {
     /// Deletes the files whose documents are all from before a time.
@@ -47,25 +44,25 @@ migration! {
         shared: &'a Shared,
         before: DateTime,
     }
-    "delete_before" => DeletedFiles;
+    "delete_before" => Deleted;
 }
 
 impl DeleteBefore<'_> {
-    async fn migrate(self, conn: &mut Conn<'_>, _: MigrationProgress<'_>) -> Result<DeletedFiles> {
+    async fn migrate(self, conn: &mut Conn<'_>, _: MigrationProgress<'_>) -> Result<Deleted> {
         let shared = self.shared;
         shared.ensure().require(conn).await?;
         shared.discard_abandoned(conn).await?;
         let mut old = shared.records_in(&[STORED]);
         old.insert("newest", doc! { "$lt": self.before });
         let find = Step::find("find old files", &shared.records, old, FindOptions::default());
-        let mut deleted = DeletedFiles::default();
+        let mut deleted = 0;
         for record in conn.read(find).await?.documents {
             let file = file_of(&record)?;
             if shared.mark_deleted(&file.name, &[STORED], conn).await? {
                 shared.remove(&file.name, conn).await?;
-                deleted.documents += file.documents;
+                deleted += file.documents;
             }
         }
-        Ok(deleted)
+        Ok(Deleted::new(deleted))
     }
 }

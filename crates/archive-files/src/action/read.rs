@@ -2,8 +2,7 @@ use std::ops::{Bound, RangeBounds};
 
 #[allow(unused_imports)] // the documentation links to them
 use mongo_patterns_core::ErrorKind::{Corrupt, Decode, FileStore, NotFound};
-use mongo_patterns_core::action::{ActionFuture, Call, Find, run};
-use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::action::{Call, Find, Read};
 use mongo_patterns_core::stored::decode;
 use mongodb::bson::{DateTime, doc};
 use serde::de::DeserializeOwned;
@@ -55,7 +54,10 @@ impl<D> FileArchive<D> {
             Bound::Included(end) => drop(filter.insert("oldest", doc! { "$lte": end })),
             Bound::Excluded(end) => drop(filter.insert("oldest", doc! { "$lt": end })),
         }
-        let call = Call::new("archive", "files", &shared.records);
+        let call = Call {
+            collection: &shared.records,
+            ..shared.operation("files")
+        };
         Find::new(call, filter, file_of).sort(doc! { "_id": 1 })
     }
 
@@ -76,18 +78,20 @@ impl<D> FileArchive<D> {
     /// One round trip, and a read of the file. The documents are in memory: about 32 MB at most.
     ///
     /// # Cancel safety
-    /// It changes nothing.
+    /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
     /// [`NotFound`] when the archive has no file of this name, [`Corrupt`] when the file is missing or changed, [`FileStore`],
     /// and [`Decode`].
-    pub fn read(&self, name: impl Into<String>) -> ActionFuture<'_, Vec<D>>
+    pub fn read(&self, name: impl Into<String>) -> Read<'_, Vec<D>>
     where
         D: DeserializeOwned,
     {
         let (shared, name) = (self.shared(), name.into());
-        run(shared.operation("read"), async move {
-            let documents = shared.load(&name, &mut Conn::new()).await?;
+        Read::new(shared.operation("read"), async move |mut conn| {
+            // An older record would name a file that was restored since.
+            conn.see_latest();
+            let documents = shared.load(&name, &mut conn).await?;
             documents
                 .iter()
                 .map(|document| decode(document, "", NOT_DECODED))

@@ -6,13 +6,12 @@ use mongo_patterns_core::action::Write;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::refused_move;
 use mongo_patterns_core::stored::id_of;
-use mongo_patterns_core::{Result, transaction};
+use mongo_patterns_core::{Moved, Result, transaction};
 use mongodb::bson::{Bson, RawDocumentBuf};
 
 use crate::files::not_found;
 use crate::form::STORED;
 use crate::repository::{FileArchive, Shared};
-use crate::results::Moved;
 
 impl<D> FileArchive<D> {
     /// Restores the documents of a file: inserts them in the collection, and deletes the file.
@@ -48,7 +47,7 @@ impl<D> FileArchive<D> {
         let (shared, name): (&Shared, String) = (self.shared(), name.into());
         Write::new(shared.operation("restore_file"), async move |session| {
             let documents = shared.load(&name, &mut Conn::new()).await?;
-            let moved = Moved::count(&documents, shared.age_field());
+            let moved = Moved::of(&documents, shared.age_field());
             let mut conn = Conn::enter(session, &shared.lanes, "").await?;
             let (retry, context) = (&shared.retry, (shared, name.as_str(), documents));
             transaction::run(&shared.current, retry, &mut conn, context, |conn, context| {

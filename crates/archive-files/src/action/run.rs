@@ -1,17 +1,14 @@
 #[allow(unused_imports)] // the documentation links to them
 use mongo_patterns_core::ErrorKind::{FileStore, IndexMissing, InvalidArgument, SettingsMismatch};
-use mongo_patterns_core::Result;
-use mongo_patterns_core::age;
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::migration;
 use mongo_patterns_core::migration::{ChunkedFind, MigrationProgress};
 use mongo_patterns_core::retry::PutAside;
 #[allow(unused_imports)] // the documentation links to them
 use mongo_patterns_core::{Error, Repository};
+use mongo_patterns_core::{Moved, Result, age, migration};
 use mongodb::bson::DateTime;
 
 use crate::repository::{FileArchive, Shared};
-use crate::results::Moved;
 use crate::transfer::Transfer;
 
 impl<D> FileArchive<D> {

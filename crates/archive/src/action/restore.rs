@@ -6,13 +6,13 @@ use mongo_patterns_core::action::Write;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::document_id::by_id;
 use mongo_patterns_core::migration::{ChunkedFind, MigrationProgress, check_filter};
-use mongo_patterns_core::{DocumentId, IntoId, Result, document_id, migration, transaction};
+use mongo_patterns_core::{DocumentId, IntoId, Moved, Result, document_id, migration, transaction};
 use mongodb::bson::{Bson, Document};
 
 use super::run::move_all;
 use crate::related;
 use crate::repository::{Archive, Shared};
-use crate::results::{Moved, Restored};
+use crate::results::Restored;
 use crate::transfer::{already_restored, put_back};
 
 impl<D> Archive<D> {

@@ -7,12 +7,11 @@ use mongo_patterns_core::follow::followers_of;
 use mongo_patterns_core::migration::{ChunkedFind, MigrationProgress};
 #[allow(unused_imports)] // the documentation links to them
 use mongo_patterns_core::{Error, Repository};
-use mongo_patterns_core::{FieldName, PlanWarning, Result, age, migration};
+use mongo_patterns_core::{FieldName, Moved, PlanWarning, Result, age, migration};
 use mongodb::bson::DateTime;
 
 use crate::newest::Newest;
 use crate::repository::{Archive, Shared};
-use crate::results::Moved;
 use crate::transfer::{Left, Transfer};
 
 impl<D> Archive<D> {

@@ -1,10 +1,8 @@
 //! The calls of [`Trash`](crate::Trash).
 
 mod delete;
-mod empty;
+mod delete_before;
 mod list;
 mod restore;
 
 pub use delete::Delete;
-pub use empty::EmptyBefore;
-pub use list::List;

@@ -15,7 +15,7 @@ use crate::write::restore::no_revision;
 
 impl<D: DeserializeOwned> HistoryRepository<D> {
     /// Reads the revision that a document had at a time: the newest one whose time is not later. `None` if the document did
-    /// not exist yet, or if that revision was pruned. For a document that was deleted then, the revision has no document.
+    /// not exist yet, or if that revision was deleted. For a document that was deleted then, the revision has no document.
     ///
     /// ```no_run
     /// # use mongo_patterns::history::HistoryRepository;
@@ -53,7 +53,7 @@ impl<D: DeserializeOwned> HistoryRepository<D> {
 }
 
 impl<D: DeserializeOwned> HistoryRepository<D> {
-    /// Reads a revision of a document. `None` if the document never had it, or if it was pruned.
+    /// Reads a revision of a document. `None` if the document never had it, or if it was deleted.
     ///
     /// ```no_run
     /// # use mongo_patterns::history::HistoryRepository;

@@ -22,7 +22,7 @@ impl<D> HistoryRepository<D> {
     /// # async fn f(policies: HistoryRepository<()>) -> mongo_patterns::Result<()> {
     /// let expired = doc! { "status": "active", "until": { "$lt": "2026-01-01" } };
     /// let updated = policies.update_many(expired, doc! { "$set": { "status": "expired" } }).await?;
-    /// println!("{} of {} policies", updated.updated, updated.matched);
+    /// println!("{} of {} policies", updated.modified, updated.matched);
     /// # Ok(())
     /// # }
     /// ```

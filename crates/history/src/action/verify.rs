@@ -22,7 +22,7 @@ impl<D> HistoryRepository<D> {
     /// ```
     ///
     /// See [`verify`](mongo_patterns_core::verify) for what is true of the verifications of all patterns. The history of a
-    /// document begins with its oldest stored revision: pruned revisions are no gap.
+    /// document begins with its oldest stored revision: deleted old revisions are no gap.
     ///
     /// Without its indexes, it finds the documents that prevent them: current documents with the same id, and revisions of one
     /// document with the same number, with their `_id`s in [`Finding::document_ids`](crate::Finding). Nothing else is

@@ -69,7 +69,7 @@ mongo_patterns_core::problems! {
     /// Why a finding was not repaired. Its text says what to do, and contains no user value.
     pub enum Unrepaired {
         /// The missing revisions or times are stored nowhere.
-        Unknown = "the missing revisions or times are stored nowhere, and are not invented: prune up to the gap",
+        Unknown = "the missing revisions or times are stored nowhere, and are not invented: delete the revisions up to the gap with keep_last(..)",
         /// Revisions are newer than the current document.
         Ahead =
             "it is unknown which is correct: replace the current document by the newest revision, or delete the newer revisions",

@@ -4,7 +4,7 @@
 //!
 //! ## Why is every suspect examined by itself?
 //!
-//! Two cursors do not read all documents at one moment, and writers and prunes are concurrent. So a scan only collects
+//! Two cursors do not read all documents at one moment, and writers and deletions of old revisions are concurrent. So a scan only collects
 //! suspects, and [`examine`](super::examine) reads each of them in an order that writers cannot disturb.
 
 use std::collections::HashSet;

@@ -48,6 +48,6 @@ fn own_id(settings: &Settings, revision: &RawDocument) -> Bson {
 pub(crate) fn no_revision() -> Error {
     Error::new(
         ErrorKind::NotFound,
-        "the document has no such revision: it never had it, or the revision was pruned",
+        "the document has no such revision: it never had it, or the revision was deleted",
     )
 }

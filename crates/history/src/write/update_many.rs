@@ -32,7 +32,7 @@ pub(crate) async fn update_many(shared: &Shared, request: &Request) -> Result<Up
     let (mut done, mut last) = (UpdatedMany::default(), None);
     loop {
         let batch = send::next_rows(&mut rows, CONCURRENCY).await;
-        let batch = batch.map_err(|error| Error::from(error).with_stored(done.updated))?;
+        let batch = batch.map_err(|error| Error::from(error).with_stored(done.modified))?;
         let Some(batch) = batch else {
             return Ok(done);
         };
@@ -44,12 +44,12 @@ pub(crate) async fn update_many(shared: &Shared, request: &Request) -> Result<Up
         for updated in join_all(updates).await {
             done.matched += 1;
             match updated {
-                Ok(is_updated) => done.updated += u64::from(is_updated),
+                Ok(is_updated) => done.modified += u64::from(is_updated),
                 Err(error) => failed = failed.or(Some(error)),
             }
         }
         if let Some(error) = failed {
-            return Err(error.with_stored(done.updated));
+            return Err(error.with_stored(done.modified));
         }
     }
 }

@@ -9,13 +9,14 @@ use mongo_patterns_core::error::{CommandError, duplicate_key};
 use mongo_patterns_core::stored::id_of;
 use mongo_patterns_core::update::Operators;
 use mongo_patterns_core::versions::encode;
-use mongo_patterns_core::{DocumentId, Error, ErrorKind, IntoId, Removed, Result, Updated, in_order};
+use mongo_patterns_core::{
+    Deleted, DocumentId, Error, ErrorKind, Inserted, IntoId, Result, Updated, in_order,
+};
 use mongodb::bson::Document;
 use serde::Serialize;
 
 use crate::form::{checked, refused};
 use crate::repository::SchemaRepository;
-use crate::results::Inserted;
 use crate::write;
 use crate::write::Change;
 
@@ -49,8 +50,7 @@ impl<D: Serialize> SchemaRepository<D> {
             let document = document?;
             let mut conn = Conn::of_caller(session).await?;
             let inserted = conn.insert_one(&shared.collection, document, None).await;
-            let id = inserted.map_err(not_inserted)?.inserted_id;
-            Ok(Inserted { id })
+            Ok(Inserted::new(inserted.map_err(not_inserted)?.inserted_id))
         })
     }
 
@@ -88,7 +88,7 @@ impl<D: Serialize> SchemaRepository<D> {
             let documents = documents?;
             let mut conn = Conn::of_caller(session).await?;
             let ids = in_order::insert(&mut conn, &shared.collection, documents, not_inserted).await?;
-            Ok(ids.into_iter().map(|id| Inserted { id }).collect())
+            Ok(ids.into_iter().map(Inserted::new).collect())
         })
     }
 
@@ -205,18 +205,18 @@ impl<D> SchemaRepository<D> {
     /// One round trip. A second one when there is no such document, or when it was refused.
     ///
     /// # Cancel safety
-    /// The document is deleted or not. Retry it: [`found`](Removed::found) is `false` if it was deleted. A [transaction of
+    /// The document is deleted or not. Retry it: [`found`](Deleted::found) is `false` if it was deleted. A [transaction of
     /// the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
     /// With nothing changed: [`NewerVersion`] for a document of a later release, which may have more to delete with it,
     /// [`Corrupt`] when its version field has another value, and [`InvalidArgument`] for an id of an invalid type.
-    pub fn delete(&self, id: impl IntoId) -> Write<'_, Removed> {
+    pub fn delete(&self, id: impl IntoId) -> Write<'_, Deleted> {
         let (shared, id) = (self.shared(), DocumentId::new(id));
         Write::new(shared.operation("delete"), async move |session| {
             match write::run(shared, &id?, Change::Delete, session).await {
-                Ok(found) => Ok(Removed::new(found)),
-                Err(error) if error.kind() == ErrorKind::NotFound => Ok(Removed::new(false)),
+                Ok(found) => Ok(Deleted::new(found.into())),
+                Err(error) if error.kind() == ErrorKind::NotFound => Ok(Deleted::default()),
                 Err(error) => Err(error),
             }
         })

@@ -7,7 +7,7 @@ use mongo_patterns_core::ErrorKind::{
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::document_id::by_id;
 use mongo_patterns_core::error::refused_move;
-use mongo_patterns_core::{DocumentId, Error, ErrorKind, IntoId, Removed, Result, transaction};
+use mongo_patterns_core::{DocumentId, Error, ErrorKind, IntoId, Deleted, Result, transaction};
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, DateTime, RawBson, doc};
 use mongodb::options::FindOneOptions;
@@ -63,11 +63,11 @@ mongo_patterns_core::action! {
     /// Stores who deletes it, or why: any value.
     by(who: impl Into<Bson>) => by = Some(who.into());
 
-    "delete" => Removed
+    "delete" => Deleted
 }
 
 impl Delete<'_> {
-    async fn execute(self) -> Result<Removed> {
+    async fn execute(self) -> Result<Deleted> {
         let (shared, id) = (self.shared, self.id?);
         let deleted_by = self.by.map(RawBson::try_from).transpose().map_err(|error| {
             let text = "who deletes it is a value that BSON does not have, nothing was sent: pass another one";
@@ -98,19 +98,19 @@ fn later(time: DateTime, after: Duration) -> DateTime {
     DateTime::from_millis(time.timestamp_millis().saturating_add(after))
 }
 
-async fn delete(shared: &Shared, id: &Bson, entry: &Entry, conn: &mut Conn<'_>) -> Result<Removed> {
+async fn delete(shared: &Shared, id: &Bson, entry: &Entry, conn: &mut Conn<'_>) -> Result<Deleted> {
     let Shared { current, trash, .. } = shared;
     let fits = of_size(id, entry.most_bytes());
     let Some(document) = conn.find_one_and_delete(current, fits, None).await? else {
         let options = FindOneOptions::builder().projection(doc! { "_id": 1 }).build();
         return match conn.find_one(current, by_id(id), options).await? {
-            None => Ok(Removed::new(false)),
+            None => Ok(Deleted::default()),
             Some(_) => Err(too_large(id).of_collection(current)),
         };
     };
     let inserted = conn.insert_one(trash, entry.with(&document), None).await;
     inserted.map_err(|error| refused_move(error, current, trash, std::slice::from_ref(id)))?;
-    Ok(Removed::new(true))
+    Ok(Deleted::new(1))
 }
 
 fn too_large(id: &Bson) -> Error {

@@ -1,94 +1,71 @@
 use std::marker::PhantomData;
 
+use futures::future::BoxFuture;
 #[allow(unused_imports)] // the documentation links to them
-use mongo_patterns_core::ErrorKind::{Corrupt, Decode, IndexMismatch, IndexMissing, InvalidArgument};
+use mongo_patterns_core::ErrorKind::{Corrupt, Decode, IndexMismatch, IndexMissing};
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::pages::{DatePage, check_limit, cut};
+use mongo_patterns_core::list::{Asked, List, Page, PageSource};
+use mongo_patterns_core::pages::DatedDocument;
 use mongo_patterns_core::stored::decode;
 use mongo_patterns_core::{Error, Result};
 use mongodb::bson::Document;
 use serde::de::DeserializeOwned;
 
 use crate::entry;
-use crate::results::{NOT_DECODED, TrashEntry, TrashPage};
+use crate::results::{NOT_DECODED, TrashEntry};
 use crate::token::TrashToken;
 use crate::trash::{Shared, Trash};
 
-impl<D> Trash<D> {
-    /// Reads a page of the deleted documents, with the time of their deletion and who deleted them: the newest first.
+impl<D: DeserializeOwned> Trash<D> {
+    /// Reads the deleted documents, with the time of their deletion and who deleted them, as a [list](List) in the order of these
+    /// times.
     ///
     /// ```no_run
     /// # use mongo_patterns::archive::{Trash, TrashToken};
     /// # use mongo_patterns::mongodb::bson::Document;
     /// # async fn f(trash: Trash<Document>) -> mongo_patterns::Result<()> {
-    /// let first = trash.list().limit(20).await?;
-    /// for entry in &first.entries {
+    /// let first = trash.list().newest_first().limit(20).page().await?;
+    /// for entry in &first.items {
     ///     println!("{} {:?}", entry.deleted_at, entry.deleted_by);
     /// }
     /// if let Some(next) = first.next {
     ///     let link = format!("/deleted?after={next}");
     ///     let after: TrashToken = next.to_string().parse()?; // from the link
-    ///     let second = trash.list().limit(20).after(after).await?;
+    ///     let second = trash.list().newest_first().limit(20).after(after).page().await?;
     /// }
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// # Cost
-    /// One round trip, and the [check of the indexes](crate#cost) once. The server examines the entries of one page.
+    /// One round trip for each page, and the [check of the indexes](crate#cost) once. The server examines the entries of one page.
     ///
     /// # Cancel safety
-    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// [`InvalidArgument`] for a limit of 0, [`IndexMissing`], [`IndexMismatch`], [`Decode`], [`Corrupt`] for an entry without
-    /// a document, and those of the driver.
-    pub fn list(&self) -> List<'_, D> {
-        List {
-            shared: self.shared(),
-            limit: 100,
-            after: None,
-            types: PhantomData,
-            session: None,
-            max_time: self.shared().max_time,
-        }
+    /// Those of every [page](List::page), [`IndexMissing`], [`IndexMismatch`], [`Decode`], [`Corrupt`] for an entry without a
+    /// document, and those of the driver.
+    pub fn list(&self) -> List<'_, TrashEntry<D>, TrashToken> {
+        let (shared, types) = (self.shared(), PhantomData);
+        List::new(shared.operation("list"), Ok(Entries { shared, types }))
     }
 }
 
-mongo_patterns_core::action! {
-    /// Reads deleted documents; returned by [`Trash::list`].
-    pub struct List<'a, D> {
-        shared: &'a Shared,
-        limit: u32,
-        after: Option<TrashToken>,
-        types: PhantomData<fn() -> D>,
-    }
-    with session, max_time;
-
-    /// Sets the maximum number of entries; 100 by default.
-    limit(entries: u32) => limit = entries;
-
-    /// Reads the entries after a position. `None` means from the start.
-    after(token: impl Into<Option<TrashToken>>) => after = token.into();
-
-    "list" => TrashPage<D> where D: DeserializeOwned + 'a
+/// The entries of a trash.
+struct Entries<'a, D> {
+    shared: &'a Shared,
+    types: PhantomData<fn() -> D>,
 }
 
-impl<D: DeserializeOwned> List<'_, D> {
-    async fn execute(self) -> Result<TrashPage<D>> {
-        check_limit(self.limit)?;
-        self.shared.check_indexes().await?;
+impl<D: DeserializeOwned> PageSource<TrashEntry<D>, TrashToken> for Entries<'_, D> {
+    fn read<'c>(
+        &'c self,
+        page: Asked<TrashToken>,
+        conn: &'c mut Conn<'_>,
+    ) -> BoxFuture<'c, Result<Page<TrashEntry<D>, TrashToken>>> {
         let trash = &self.shared.trash;
-        let page = DatePage {
-            date: entry::DELETED_AT,
-            newest_first: true,
-            limit: self.limit,
-            after: self.after.as_ref().map(TrashToken::position),
-        };
-        let mut conn = Conn::to_read(self.session, self.max_time).await?;
-        let mut rows = page.read(trash, Document::new(), &mut conn).await?;
-        let next = cut(&mut rows, self.limit).map(TrashToken::after);
-        let entries = rows.iter().map(|row| {
+        let entry_of = |row: &DatedDocument| {
             let document = entry::document_of(&row.document).and_then(|document| decode(document, "", NOT_DECODED));
             let of_entry = |error: Error| error.of_document(row.id.clone(), "document").of_collection(trash);
             Ok(TrashEntry {
@@ -96,10 +73,11 @@ impl<D: DeserializeOwned> List<'_, D> {
                 deleted_at: row.date,
                 deleted_by: entry::deleted_by(&row.document),
             })
-        });
-        Ok(TrashPage {
-            entries: entries.collect::<Result<_>>()?,
-            next,
+        };
+        Box::pin(async move {
+            self.shared.check_indexes().await?;
+            page.by_date((&[trash], entry::DELETED_AT), &Document::new(), entry_of, conn)
+                .await
         })
     }
 }

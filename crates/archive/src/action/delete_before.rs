@@ -1,17 +1,17 @@
 #[allow(unused_imports)] // the documentation links to them
 use mongo_patterns_core::ErrorKind::{IndexMissing, InvalidArgument, SettingsMismatch, TooLarge};
+use mongo_patterns_core::action::Call;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::document_id::by_ids;
 use mongo_patterns_core::index::Ensure;
 use mongo_patterns_core::migration::{ChunkedFind, MigrationProgress, Step, and};
-use mongo_patterns_core::{ErrorKind, Result, RetryPolicy, age, migration, transaction};
+use mongo_patterns_core::{Deleted, ErrorKind, Result, RetryPolicy, age, migration, transaction};
 use mongodb::Collection;
 use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf};
 use mongodb::options::FindOptions;
 
 use crate::related::{self, Related};
-use crate::repository::{Archive, Shared};
-use crate::results::DeletedArchived;
+use crate::repository::Archive;
 use crate::transfer::ids_of;
 
 impl<D> Archive<D> {
@@ -20,13 +20,13 @@ impl<D> Archive<D> {
     /// ```no_run
     /// # use mongo_patterns::mongodb::bson::DateTime;
     /// # async fn f(archive: mongo_patterns::archive::Archive<()>, ten_years_ago: DateTime) -> mongo_patterns::Result<()> {
-    /// let deleted = archive.delete_archived_before(ten_years_ago).rate(5_000).await?;
+    /// let deleted = archive.delete_before(ten_years_ago).rate(5_000).await?;
     /// println!("{} documents", deleted.documents);
     /// # Ok(())
     /// # }
     /// ```
     ///
-    /// [`plan`](DeleteArchivedBefore::plan) counts them, and lists the commands of the first chunk.
+    /// [`plan`](DeleteBefore::plan) counts them, and lists the commands of the first chunk.
     ///
     /// # Cost
     /// Four round trips, one more with a progress callback, and one for each chunk. The server examines only documents that
@@ -40,38 +40,43 @@ impl<D> Archive<D> {
     /// With nothing changed: [`InvalidArgument`] for a number that is 0, [`SettingsMismatch`], also when the catalog has no
     /// entry, and [`IndexMissing`]. Those of the driver. Call it again. [`TooLarge`] for a document with too many
     /// [related](crate#related-documents) ones.
-    pub fn delete_archived_before(&self, time: DateTime) -> DeleteArchivedBefore<'_> {
-        DeleteArchivedBefore::with_defaults(self.shared(), time)
+    pub fn delete_before(&self, time: DateTime) -> DeleteBefore<'_> {
+        let shared = self.shared();
+        let related = (!shared.related.collections.is_empty()).then_some((&shared.related, &shared.retry));
+        DeleteBefore::of(Deletion {
+            call: shared.operation("delete_before"),
+            ensure: shared.ensure(),
+            collection: &shared.archived,
+            filter: shared.limit.before(time),
+            index: age::index(shared.age_field()),
+            related,
+        })
     }
 }
 
 migration! {
-    /// Deletes archived documents; returned by [`Archive::delete_archived_before`].
-    pub struct DeleteArchivedBefore<'a> {
-        shared: &'a Shared,
-        before: DateTime,
+    /// Deletes documents from before a time; returned by [`Archive::delete_before`] and by [`Trash`](crate::Trash::delete_before).
+    pub struct DeleteBefore<'a> {
+        shared: Deletion<'a>,
     }
-    "delete_archived_before" => DeletedArchived;
+    "delete_before" => Deleted;
     in chunks of 1000 "documents";
 }
 
-impl DeleteArchivedBefore<'_> {
-    async fn migrate(self, conn: &mut Conn<'_>, progress: MigrationProgress<'_>) -> Result<DeletedArchived> {
-        let shared = self.shared;
-        let deletion = Deletion {
-            ensure: &shared.ensure(),
-            collection: &shared.archived,
-            filter: shared.limit.before(self.before),
-            index: age::index(shared.age_field()),
-            related: Some((&shared.related, &shared.retry)).filter(|(related, _)| !related.collections.is_empty()),
-        };
-        deletion.run(conn, progress).await
+impl<'a> DeleteBefore<'a> {
+    pub(crate) fn of(deletion: Deletion<'a>) -> Self {
+        Self::with_defaults(deletion)
+    }
+
+    async fn migrate(self, conn: &mut Conn<'_>, progress: MigrationProgress<'_>) -> Result<Deleted> {
+        self.shared.run(conn, progress).await
     }
 }
 
 /// The deletion of the documents that match a filter, in the order of an index.
-pub(super) struct Deletion<'a> {
-    pub(super) ensure: &'a Ensure<'a>,
+pub(crate) struct Deletion<'a> {
+    pub(super) call: Call<'a>,
+    pub(super) ensure: Ensure<'a>,
     pub(super) collection: &'a Collection<RawDocumentBuf>,
     pub(super) filter: Document,
     pub(super) index: Document,
@@ -79,27 +84,31 @@ pub(super) struct Deletion<'a> {
     pub(super) related: Option<(&'a Related, &'a RetryPolicy)>,
 }
 
-impl Deletion<'_> {
-    pub(super) async fn run(self, conn: &mut Conn<'_>, mut progress: MigrationProgress<'_>) -> Result<DeletedArchived> {
+impl<'a> Deletion<'a> {
+    fn operation(&self, operation: &'static str) -> Call<'a> {
+        Call { operation, ..self.call }
+    }
+
+    async fn run(&self, conn: &mut Conn<'_>, mut progress: MigrationProgress<'_>) -> Result<Deleted> {
         let walk = ChunkedFind::by_number(self.filter.clone(), progress.chunk).by_index(self.index.clone());
         let purpose = "walk through the documents";
         let chunks = self
             .ensure
             .begin_chunks(purpose, walk, self.collection, conn, &mut progress);
         let mut chunks = chunks.await?;
-        let mut deleted = DeletedArchived::default();
+        let mut deleted = 0;
         while let Some(chunk) = chunks.next_chunk().await? {
-            if !conn.is_plan() || deleted.documents == 0 {
-                deleted.documents += match self.related {
+            if !conn.is_plan() || deleted == 0 {
+                deleted += match self.related {
                     None => self.delete(&chunk.ids, conn).await?,
                     Some((related, retry)) => self.delete_related(&chunk.ids, related, retry, conn).await?,
                 };
             } else {
-                deleted.documents += chunk.documents();
+                deleted += chunk.documents();
             }
             progress.advance(conn, chunk.documents()).await;
         }
-        Ok(deleted)
+        Ok(Deleted::new(deleted))
     }
 
     /// Matches documents that have not changed. One may have been restored, changed and archived again.

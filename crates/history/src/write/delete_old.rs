@@ -4,10 +4,10 @@
 //!
 //! ## Why is no transaction needed?
 //!
-//! The revisions are deleted from the oldest, in the order of the index, so an interrupted prune leaves a history without a
+//! The revisions are deleted from the oldest, in the order of the index, so an interrupted call leaves a history without a
 //! gap. The newest revision stays, and concurrent writes only add newer ones.
 
-use mongo_patterns_core::Result;
+use mongo_patterns_core::{Deleted, Result};
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, DateTime, RawDocumentBuf};
 
@@ -16,12 +16,10 @@ use crate::query;
 use crate::query::options;
 use crate::read::{find_as_of, find_newest};
 use crate::repository::Shared;
-use crate::results::Pruned;
 
 /// Which revisions stay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Keep {
-    Unset,
     /// This number of the newest.
     Last(u64),
     /// Those that are needed to read the document as of this time or later.
@@ -29,25 +27,20 @@ pub(crate) enum Keep {
 }
 
 /// Deletes the oldest revisions of a document.
-pub(crate) async fn prune(
+pub(crate) async fn delete_old(
     shared: &Shared,
     id: &Bson,
     keep: Keep,
     session: Option<&mut ClientSession>,
-) -> Result<Pruned> {
+) -> Result<Deleted> {
     shared.check_indexes().await?;
     let mut conn = shared.enter(id, session).await?;
     let settings = &shared.settings;
     let head = |found: Option<RawDocumentBuf>| found.and_then(|found| Head::read(settings, &found));
     let first = match keep {
-        Keep::Unset => {
-            return Err(invalid_argument(
-                "the call does not say which revisions stay, nothing was deleted: call keep_last(..) or before(..)",
-            ));
-        }
         Keep::Last(0) => {
             return Err(invalid_argument(
-                "a prune keeps at least one revision, nothing was deleted: the newest one continues the numbers of the history",
+                "at least one revision stays, nothing was deleted: the newest one continues the numbers of the history",
             ));
         }
         Keep::Last(number) => {
@@ -57,14 +50,12 @@ pub(crate) async fn prune(
         Keep::Since(time) => head(find_as_of(shared, id, time, &mut conn).await?).map(|head| head.revision),
     };
     let Some(first) = first.filter(|first| *first > 1) else {
-        return Ok(Pruned::default());
+        return Ok(Deleted::default());
     };
     let (filter, options) = (
         query::beyond(settings, id, Some(first), true),
         options::delete_revisions(settings),
     );
     let deleted = conn.delete_many(&shared.revisions, filter, options).await?;
-    Ok(Pruned {
-        revisions: deleted.deleted_count,
-    })
+    Ok(Deleted::new(deleted.deleted_count))
 }
