@@ -21,7 +21,7 @@ enum Call {
     Upsert(i32),
     Delete,
     Restore(u64),
-    Prune(u64),
+    KeepLast(u64),
     At(u64),
     /// At the time of a revision, and this number of milliseconds later.
     AsOf(u64, i64),

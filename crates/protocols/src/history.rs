@@ -6,8 +6,8 @@
 //! The model has one id. A change adds a bit of its own to the content of the document, so that a lost one is missed. Left
 //! out: times, sessions, the locks that tasks of one process share, and damage by other programs.
 
+pub mod delete_old;
 mod documents;
-pub mod prune;
 #[cfg(test)]
 mod tests;
 pub mod write;
@@ -15,8 +15,8 @@ pub mod write;
 use stateright::Property;
 
 use crate::world::{Protocol, Ran, State, World};
+use delete_old::DeleteOld;
 pub use documents::{Documents, Form, Version};
-use prune::Prune;
 use write::{Change, Ended, Write};
 
 /// A document with its revisions, and clients that write to it.
@@ -33,8 +33,8 @@ pub struct History {
 pub enum Client {
     /// `insert`, `update`, `upsert`, `delete` or `restore`.
     Write(Write),
-    /// `prune`.
-    Prune(Prune),
+    /// `delete_before` or `keep_last`.
+    DeleteOld(DeleteOld),
 }
 
 /// A state of the model.
@@ -51,40 +51,40 @@ impl Protocol for History {
     fn run(&self, documents: &mut Documents, me: usize, client: &mut Client) -> Ran {
         match client {
             Client::Write(call) => call.run(documents, me),
-            Client::Prune(call) => call.run(documents),
+            Client::DeleteOld(call) => call.run(documents),
         }
     }
 
     fn has_ended(&self, client: &Client) -> bool {
         match client {
             Client::Write(call) => call.ended().is_some(),
-            Client::Prune(call) => call.has_ended(),
+            Client::DeleteOld(call) => call.has_ended(),
         }
     }
 
     fn sends(&self, before: &Client, after: &Client) -> Vec<&'static str> {
         match (before, after) {
             (Client::Write(before), Client::Write(after)) => before.sends(after),
-            (Client::Prune(call), _) => call.sends(),
-            (Client::Write(_), Client::Prune(_)) => Vec::new(),
+            (Client::DeleteOld(call), _) => call.sends(),
+            (Client::Write(_), Client::DeleteOld(_)) => Vec::new(),
         }
     }
 
     fn may_run_late(&self, client: &Client) -> bool {
         match client {
             Client::Write(call) => call.writes(),
-            Client::Prune(call) => call.writes(),
+            Client::DeleteOld(call) => call.writes(),
         }
     }
 
     fn is_mid_command(&self, client: &Client) -> bool {
-        matches!(client, Client::Prune(call) if call.is_mid_command())
+        matches!(client, Client::DeleteOld(call) if call.is_mid_command())
     }
 
     fn unknown(&self, client: &Client) -> Client {
         match client {
             Client::Write(call) => Client::Write(call.unknown(self.form)),
-            Client::Prune(call) => Client::Prune(call.retry()),
+            Client::DeleteOld(call) => Client::DeleteOld(call.retry()),
         }
     }
 
@@ -125,7 +125,7 @@ fn invariants() -> Vec<Property<World<History>>> {
             writes(state).all(|call| match call.ended() {
                 Some(Ended::Done(revision)) => {
                     let copy = documents.copy(revision);
-                    revision <= documents.pruned || copy.is_some_and(|copy| copy.author == call.author)
+                    revision <= documents.deleted_to || copy.is_some_and(|copy| copy.author == call.author)
                 }
                 _ => true,
             })
@@ -147,8 +147,8 @@ fn invariants() -> Vec<Property<World<History>>> {
         Property::always("no call finds damage", |_, state: &Moment| {
             writes(state).all(|call| call.ended() != Some(Ended::Corrupt))
         }),
-        Property::always("a prune keeps the newest revision", |_, state: &Moment| {
-            usize::from(state.documents.pruned) < state.documents.log.len().max(1)
+        Property::always("a deletion of old revisions keeps the newest one", |_, state: &Moment| {
+            usize::from(state.documents.deleted_to) < state.documents.log.len().max(1)
         }),
     ]
 }
@@ -162,11 +162,11 @@ fn situations() -> Vec<Property<World<History>>> {
             let expects = |call: &Write| matches!(call.change, Change::Update(Some(_)));
             world.protocol.has_no(expects) || writes(state).any(|call| call.ended() == Some(Ended::Mismatch))
         }),
-        Property::sometimes("a prune deletes a revision", |world, state: &Moment| {
-            !world.protocol.has_prune() || state.documents.pruned > 0
+        Property::sometimes("an old revision is deleted", |world, state: &Moment| {
+            !world.protocol.deletes_old() || state.documents.deleted_to > 0
         }),
         Property::sometimes("a command outlives its client", |world, state: &Moment| {
-            !world.protocol.has_prune() || !state.late.is_empty()
+            !world.protocol.deletes_old() || !state.late.is_empty()
         }),
     ]
 }
@@ -182,14 +182,14 @@ impl History {
             .any(|client| matches!(client, Client::Write(call) if is_one(call)))
     }
 
-    fn has_prune(&self) -> bool {
-        self.clients().any(|client| matches!(client, Client::Prune(_)))
+    fn deletes_old(&self) -> bool {
+        self.clients().any(|client| matches!(client, Client::DeleteOld(_)))
     }
 }
 
 fn writes(state: &Moment) -> impl Iterator<Item = &Write> {
     state.clients.iter().filter_map(|client| match client {
         Client::Write(call) => Some(call),
-        Client::Prune(_) => None,
+        Client::DeleteOld(_) => None,
     })
 }

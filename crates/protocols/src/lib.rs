@@ -15,7 +15,7 @@
 //! | [`bucket`] | `append`, `append_many`, `remove_item`, `delete_key` |
 //! | [`outlier`] | `push`, `push_many`, `push_unique`, `remove`, `update_element`, `rebalance`, `delete` |
 //! | [`subset`] | `insert`, `update`, `delete`, `refresh`, `delete_parent`, `refresh_all` of the subset pattern |
-//! | [`history`] | `insert`, `update`, `delete`, `replace`, `upsert`, `restore`, `prune` of the history pattern |
+//! | [`history`] | `insert`, `update`, `delete`, `replace`, `upsert`, `restore`, `delete_before`, `keep_last` of the history pattern |
 //! | [`intervals`] | `insert`, `update`, `replace`, `end` of the intervals pattern, with clocks that differ |
 //! | [`mod@reference`] | `insert`, `set_reference`, `update_source`, `delete_source` of the reference pattern, and the sweep of a repair |
 //! | [`reference_follow`] | `follow` of the reference pattern, beside programs that write without a repository |

@@ -56,7 +56,8 @@ pub const CALLS: [(&str, &[&str]); 13] = [
             "HistoryRepository::upsert",
             "HistoryRepository::delete",
             "HistoryRepository::restore",
-            "HistoryRepository::prune",
+            "HistoryRepository::delete_before",
+            "HistoryRepository::keep_last",
         ],
     ),
     (

@@ -61,7 +61,7 @@ impl Model for Sales {
     }
 
     async fn read(&self) -> Option<Vec<String>> {
-        let found = self.archive.find(doc! {}).await.ok()?.documents; // an error without the index
+        let found = self.archive.list(doc! {}).page().await.ok()?.items; // an error without the index
         let mut read: Vec<(bool, i32)> = found
             .iter()
             .map(|found| (found.is_archived, found.document.get_i32("_id").unwrap()))
@@ -108,7 +108,8 @@ impl Operations for Sales {
                 => prepare(|m| m.current.drop_indexes().await.unwrap());
             Reads, "Archive::get", "archived", |m| m.archive.get(7).await;
             Reads, "Archive::get", "absent", |m| m.archive.get(70).await;
-            Reads, "Archive::find", "", |m| m.archive.find(doc! { "_id": { "$ne": 5 } }).limit(3).await;
+            Reads, "Archive::list", "", |m|
+                m.archive.list(doc! { "_id": { "$ne": 5 } }).newest_first().limit(3).page().await;
             Reads, "Archive::due", "", |m| m.archive.due().await;
             Reads, "Archive::ensure_sharded", "plan", |m| m.archive.ensure_sharded().plan().await.map(|plan| plan.len());
             Reads, "Archive::verify_shard_keys", "", |m| m.archive.verify_shard_keys().await;

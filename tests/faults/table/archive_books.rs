@@ -82,7 +82,7 @@ impl Model for Books {
     }
 
     async fn read(&self) -> Option<Vec<String>> {
-        let found = self.archive.find(doc! {}).await.ok()?.documents;
+        let found = self.archive.list(doc! {}).page().await.ok()?.items;
         let mut read: Vec<(bool, i32)> = found
             .iter()
             .map(|found| (found.is_archived, found.document.get_i32("_id").unwrap()))

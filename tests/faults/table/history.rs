@@ -252,9 +252,9 @@ fn reads() -> Vec<Call<Office>> {
             m.policies.at(1, 2).await.map(|at| at.map(|at| fact(&1, at.revision, at.document.as_ref())));
         Reads, "HistoryRepository::as_of", "", |m|
             m.policies.as_of(1, DateTime::MAX).await.map(|at| at.map(|at| fact(&1, at.revision, at.document.as_ref())));
-        Reads, "HistoryRepository::revisions + Revisions::page", "", |m|
+        Reads, "HistoryRepository::revisions", "", |m|
             m.policies.revisions(1).limit(2).page().await.map(|page| (page.items.len(), page.next.is_some()));
-        Reads, "HistoryRepository::revisions + Revisions::stream", "", |m|
+        Reads, "HistoryRepository::revisions", "stream", |m|
             number_of(m.policies.revisions(1).limit(2).stream()).await;
         Reads, "HistoryRepository::diff", "", |m| m.policies.diff(1, 1, 3).await;
     }
@@ -263,6 +263,7 @@ fn reads() -> Vec<Call<Office>> {
 /// Calls for many revisions.
 fn whole() -> Vec<Call<Office>> {
     calls! { Office;
+        Steps, "HistoryRepository::delete_before", "", |m| m.policies.delete_before(1, DateTime::MAX).await.map(drop);
         Steps, "HistoryRepository::keep_last", "", |m| m.policies.keep_last(1, 1).await.map(drop);
         Steps, "HistoryRepository::ensure_indexes", "", |m|
             m.policies.ensure_indexes().await.map(drop)

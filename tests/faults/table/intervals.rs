@@ -199,9 +199,9 @@ fn reads() -> Vec<Call<Shop>> {
         Reads, "IntervalRepository::get", "", |m| m.prices.get("pants").await.map(|now| fact(&now.unwrap().document));
         Reads, "IntervalRepository::as_of", "", |m|
             m.prices.as_of("pants", DateTime::MAX).await.map(|found| fact(&found.unwrap().document));
-        Reads, "IntervalRepository::intervals + Intervals::page", "", |m|
+        Reads, "IntervalRepository::intervals", "", |m|
             m.prices.intervals("pants").limit(2).page().await.map(|page| (page.items.len(), page.next.is_some()));
-        Reads, "IntervalRepository::intervals + Intervals::stream", "", |m|
+        Reads, "IntervalRepository::intervals", "stream", |m|
             number_of(m.prices.intervals("pants").limit(2).stream()).await;
     }
 }
@@ -239,7 +239,7 @@ fn in_a_transaction() -> Vec<Call<Shop>> {
         Reads, "IntervalRepository::get", IN, |m, s| m.prices.get("pants").session(s).await.map(|now| now.is_some());
         Reads, "IntervalRepository::as_of", IN, |m, s|
             m.prices.as_of("pants", DateTime::MAX).session(s).await.map(|found| found.is_some());
-        Reads, "IntervalRepository::intervals + Intervals::page", IN, |m, s|
+        Reads, "IntervalRepository::intervals", IN, |m, s|
             m.prices.intervals("pants").session(s).page().await.map(|page| page.items.len());
     }
 }

@@ -173,7 +173,7 @@ pub(super) const BROADCAST: [Broadcast; 62] = [
         &[("find", "archived_sales", All), ("delete", "archived_sales", Listed), ("find", "archived_sales", Listed),
             ("aggregate", "archived_extra_sales", Listed), ("delete", "archived_extra_sales", Listed)]),
     of("archive", "due", WHOLE, &[("aggregate", "sales", All)]),
-    of("archive", "find", "the filter is the caller's", &[("find", "sales", All), ("find", "archived_sales", All)]),
+    of("archive", "list", "the filter is the caller's", &[("find", "sales", All), ("find", "archived_sales", All)]),
     of("archive", "verify", WHOLE,
         &[("find", "sales", All), ("find", "archived_sales", All), ("find", "sales", Listed),
             ("find", "archived_sales", Listed), ("find", "extra_sales", All), ("find", "archived_extra_sales", All)]),

@@ -171,12 +171,14 @@ pub(super) fn of_policies() -> Vec<Call<history::Office>> {
             m.policies.restore(1, 2).expecting(3).session(s).await.map(drop)
             => retry_errors(&[ErrorKind::RevisionMismatch]);
         Atomic, "HistoryRepository::delete", IN, |m, s| m.policies.delete(1).session(s).await.map(drop);
+        Atomic, "HistoryRepository::delete_before", IN, |m, s| 
+            m.policies.delete_before(1, DateTime::MAX).session(s).await.map(drop);
         Atomic, "HistoryRepository::keep_last", IN, |m, s| m.policies.keep_last(1, 1).session(s).await.map(drop);
         Reads, "HistoryRepository::get", IN, |m, s| m.policies.get(1).session(s).await.map(|now| now.is_some());
         Reads, "HistoryRepository::at", IN, |m, s| m.policies.at(1, 2).session(s).await.map(|at| at.is_some());
         Reads, "HistoryRepository::as_of", IN, |m, s|
             m.policies.as_of(1, DateTime::MAX).session(s).await.map(|at| at.is_some());
-        Reads, "HistoryRepository::revisions + Revisions::page", IN, |m, s|
+        Reads, "HistoryRepository::revisions", IN, |m, s|
             m.policies.revisions(1).session(s).page().await.map(|page| page.items.len());
         Reads, "HistoryRepository::diff", IN, |m, s| m.policies.diff(1, 1, 3).session(s).await;
     }

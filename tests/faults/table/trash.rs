@@ -55,7 +55,7 @@ impl Model for Users {
     }
 
     async fn read(&self) -> Option<Vec<String>> {
-        let deleted = self.trash.list().await.ok()?.entries; // an error without the index
+        let deleted = self.trash.list().newest_first().page().await.ok()?.items; // an error without the index
         let mut facts: Vec<String> = deleted
             .iter()
             .map(|entry| fact(&entry.document, &self.deleted))
@@ -75,7 +75,7 @@ impl Operations for Users {
             Steps, "Trash::ensure_indexes", "", |m|
                 m.trash.ensure_indexes().await.map(drop)
                 => prepare(|m| m.deleted.drop_indexes().await.unwrap());
-            Reads, "Trash::list", "", |m| m.trash.list().limit(3).await;
+            Reads, "Trash::list", "", |m| m.trash.list().newest_first().limit(3).page().await;
             Reads, "Trash::ensure_sharded", "plan", |m| m.trash.ensure_sharded().plan().await.map(|plan| plan.len());
             Reads, "Trash::verify_shard_keys", "", |m| m.trash.verify_shard_keys().await;
             Reads, "Trash::delete_before + DeleteBefore::plan", "", |m|

@@ -143,7 +143,7 @@ pub async fn numbers(db: &TestDatabase, id: impl Into<Bson>) -> Vec<i64> {
     copies.iter().map(|copy| number(copy, "revision")).collect()
 }
 
-/// The stored state of a policy that has never been pruned.
+/// The stored state of a policy of which no revision was deleted.
 #[derive(Debug, Default, PartialEq)]
 pub struct Judged {
     /// The number of insured items.

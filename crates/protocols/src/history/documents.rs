@@ -35,8 +35,8 @@ pub struct Documents {
     pub copies: Vec<Version>,
     /// Every version that the document had: not stored, for the invariants.
     pub log: Vec<Version>,
-    /// The highest number that a prune deletes: not stored, for the invariants.
-    pub pruned: u8,
+    /// The highest number that a deletion of old revisions deletes: not stored, for the invariants.
+    pub deleted_to: u8,
     pub(crate) transactions: Transactions,
 }
 
@@ -103,10 +103,10 @@ impl Documents {
         self.current = Some(version);
     }
 
-    /// Returns whether the copies from the first that is not pruned on are complete.
+    /// Returns whether the copies from the first that is not deleted on are complete.
     pub(super) fn is_complete(&self) -> bool {
         let mut log = self.log.iter();
-        log.all(|version| version.revision <= self.pruned || self.copies.contains(version))
+        log.all(|version| version.revision <= self.deleted_to || self.copies.contains(version))
     }
 }
 

@@ -13,9 +13,9 @@ fn clients(form: Form, changes: &[Change]) -> Vec<Client> {
 fn a_transaction_loses_no_update_and_no_revision() {
     let form = Form::Ours;
     let of = |changes: [Change; 3]| clients(form, &changes);
-    let pruned = |changes: [Change; 2], keep: u8| {
+    let deleted_old = |changes: [Change; 2], keep: u8| {
         let mut clients = clients(form, &changes);
-        clients.push(Client::Prune(Prune::new(keep)));
+        clients.push(Client::DeleteOld(DeleteOld::new(keep)));
         clients
     };
     let (two, three, deleted) = (Documents::of(2), Documents::of(3), Documents::deleted(2));
@@ -29,9 +29,9 @@ fn a_transaction_loses_no_update_and_no_revision() {
         (Documents::default(), of([Upsert, Upsert, Insert])),
         (deleted.clone(), of([Upsert, Restore(1), Insert])),
         (two.clone(), of([Upsert, Delete, Update(None)])),
-        (three.clone(), pruned([Update(None), Restore(1)], 1)),
-        (three, pruned([Update(None), Update(None)], 1)),
-        (deleted.clone(), pruned([Insert, Delete], 1)),
+        (three.clone(), deleted_old([Update(None), Restore(1)], 1)),
+        (three, deleted_old([Update(None), Update(None)], 1)),
+        (deleted.clone(), deleted_old([Insert, Delete], 1)),
     ];
     if is_long() {
         starts.extend([
@@ -101,8 +101,10 @@ fn the_code_sends_the_commands_of_the_model() {
             code.sends(&operation, &sent(documents, change));
         }
     }
-    let pruned = alone(&history, &mut Documents::of(3), Client::Prune(Prune::new(1)));
-    code.sends("history::Office HistoryRepository::prune", &pruned);
+    let sent = alone(&history, &mut Documents::of(3), Client::DeleteOld(DeleteOld::new(1)));
+    for call in ["delete_before", "keep_last"] {
+        code.sends(&format!("history::Office HistoryRepository::{call}"), &sent);
+    }
     let every = History {
         form,
         starts: vec![

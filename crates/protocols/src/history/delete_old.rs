@@ -1,6 +1,6 @@
-//! `prune`.
+//! `delete_before` and `keep_last`.
 //!
-//! Mirrors `crates/history/src/write/prune.rs`: the number of the newest copy, then one command that deletes older ones,
+//! Mirrors `crates/history/src/write/delete_old.rs`: the number of the newest copy, or of the one that was valid at a time, then one command that deletes older ones,
 //! which the server runs document by document.
 
 use super::documents::{Documents, copy_bit};
@@ -8,7 +8,7 @@ use crate::world::Ran;
 
 /// A call and its progress.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Prune {
+pub struct DeleteOld {
     /// How many revisions it keeps.
     keep: u8,
     at: At,
@@ -24,7 +24,7 @@ enum At {
     Ended,
 }
 
-impl Prune {
+impl DeleteOld {
     /// Returns the call.
     pub fn new(keep: u8) -> Self {
         Self { keep, at: At::Newest }
@@ -63,7 +63,7 @@ impl Prune {
                 self.at = At::Delete(first, false);
             }
             At::Delete(first, _) => {
-                documents.pruned = documents.pruned.max(first.saturating_sub(1));
+                documents.deleted_to = documents.deleted_to.max(first.saturating_sub(1));
                 let next = documents.copies.iter().position(|copy| copy.revision < first);
                 let Some(next) = next else {
                     self.at = At::Ended;
