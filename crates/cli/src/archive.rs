@@ -41,14 +41,7 @@ pub(crate) async fn run(context: &Context, settings: &ArchiveSettings, verb: &Ar
         }
         ArchiveVerb::Delete { older_than, pace } => {
             let before = DateTime::from_system_time(SystemTime::now() - age(*older_than));
-            moved(
-                context,
-                &archive,
-                "delete",
-                archive.delete_archived_before(before),
-                pace,
-            )
-            .await
+            moved(context, &archive, "delete", archive.delete_before(before), pace).await
         }
         ArchiveVerb::Verify => {
             let check = Check::new(context.output, &archive, "verify", "documents");

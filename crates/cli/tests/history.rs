@@ -88,9 +88,9 @@ async fn the_revisions_of_a_document_are_listed_shown_compared_and_analyzed() {
         let documents = json!({ "current_documents": 2, "documents_with_revisions": 3, "revisions": 6 });
         analyzed.ends(0, documents);
         analyzed.ends(0, json!({ "most_revisions_of_a_document": 3 }));
-        let prunes = analyzed.lines("prune");
-        assert_eq!([&prunes[0]["keep_last"], &prunes[0]["revisions"]], [1, 3]);
-        assert_eq!(prunes[1]["revisions"], 0);
+        let deletions = analyzed.lines("keep_last");
+        assert_eq!([&deletions[0]["keep_last"], &deletions[0]["revisions"]], [1, 3]);
+        assert_eq!(deletions[1]["revisions"], 0);
         history(db, &["analyze"]).shows(["keep_last(10): deletes 0 revisions"]);
     })
     .await;
@@ -133,7 +133,7 @@ async fn the_pairs_of_the_manual_are_migrated() {
         assert!(all(db, "policyRevisions").await.is_empty());
         // The manual's recipe can store a revision twice.
         insert(db, "policyRevisions", [revision(1, 1), revision(1, 2), revision(1, 2)]).await;
-        history(db, &["migrate", "--json"]).ends(0, json!({ "numbered": 1, "removed_duplicates": 1 }));
+        history(db, &["migrate", "--json"]).ends(0, json!({ "documents": 1, "removed_duplicates": 1 }));
         history(db, &["verify"]).ok();
         // The catalog has the settings now.
         let short = ran(on(db).args(["history", "--collection", "currentPolicies", "log", "1", "--json"]));
@@ -155,7 +155,7 @@ async fn documents_by_id_are_migrated() {
             ran(on(db).arg("history").args(names).args(arguments))
         };
         refused(&of(&["--document-id", "a.b", "plan"]), "--document-id");
-        of(&["--document-id", "contract", "migrate", "--json"]).ends(0, json!({ "numbered": 2 }));
+        of(&["--document-id", "contract", "migrate", "--json"]).ends(0, json!({ "documents": 2 }));
         // The catalog has the settings now.
         let short = |arguments: &[&str]| ran(on(db).args(["history", "--collection", "contracts"]).args(arguments));
         short(&["verify"]).ok();

@@ -68,12 +68,12 @@ async fn main() -> Result<()> {
     for id in [1, 2] {
         trash.delete(id).by(doc! { "admin": id }).await?;
     }
-    for entry in trash.list().limit(20).await?.entries {
+    for entry in trash.list().newest_first().page().await?.items {
         let who = entry.deleted_by.map(|who| who.to_string()).unwrap_or_default();
         println!("{} {}, by {who}", entry.document.id, entry.document.email);
     }
-    let last = trash.list().limit(1).await?.entries[0].deleted_at;
-    let emptied = trash.empty_before(last).await?;
+    let last = trash.list().newest_first().limit(1).page().await?.items[0].deleted_at;
+    let emptied = trash.delete_before(last).await?;
     println!("{} deleted for good", emptied.documents);
     Ok(())
 }

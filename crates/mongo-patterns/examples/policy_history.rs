@@ -117,7 +117,7 @@ async fn main() -> Result<()> {
 
     println!("# The newest revisions\n");
     let page = policies.revisions(1).newest_first().limit(3).page().await?;
-    for revision in &page.revisions {
+    for revision in &page.items {
         let items = revision
             .document
             .as_ref()

@@ -77,14 +77,14 @@ async fn main() -> Result<()> {
             found.document.id, found.document.customer_name, found.is_archived
         );
     }
-    let page = archive.find(doc! { "customer_name": "Claire" }).limit(10).await?;
-    for found in page.documents {
+    let page = archive.list(doc! { "customer_name": "Claire" }).newest_first().page().await?;
+    for found in page.items {
         println!("Claire's sale {}, archived: {}", found.document.id, found.is_archived);
     }
 
     println!("\n# A restore, and a deletion in the archive\n");
     archive.restore(2).await?;
-    let deleted = archive.delete_archived_before(date("2017-01-01")?).await?;
+    let deleted = archive.delete_before(date("2017-01-01")?).await?;
     println!("{} deleted in the archive", deleted.documents);
     for id in [1, 2] {
         let place = match archive.get(id).await? {

@@ -132,7 +132,7 @@ impl Shop {
     async fn summary(&self, order: &str) -> Result<String> {
         let document = self.orders.get(order).await?.unwrap_or_default();
         let customer = document.get_document("customer")?;
-        let states = self.states.revisions(order).page().await?.revisions;
+        let states = self.states.revisions(order).page().await?.items;
         let states: Vec<String> = states
             .iter()
             .filter_map(|revision| revision.document.as_ref()?.get_str("state").ok().map(str::to_owned))

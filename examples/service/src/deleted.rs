@@ -84,8 +84,9 @@ async fn list(
 ) -> Result<Response, Problem> {
     let after: Option<TrashToken> = query.after.map(|text| text.parse()).transpose()?;
     let is_first = after.is_none();
-    let page = store.deleted_patrons.list().limit(SHOWN).after(after).await?;
-    let patrons = page.entries.into_iter().map(|entry| DeletedPatron {
+    let list = store.deleted_patrons.list().newest_first().limit(SHOWN);
+    let page = list.after(after).page().await?;
+    let patrons = page.items.into_iter().map(|entry| DeletedPatron {
         deleted: layout::rfc3339(entry.deleted_at),
         at: entry.deleted_at,
         patron: entry.document,

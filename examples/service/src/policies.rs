@@ -218,7 +218,7 @@ async fn list(
 ) -> Result<Response, Problem> {
     let revisions = store.policies.revisions(id).newest_first().limit(SHOWN);
     let page = revisions.after(cursor.after).page().await?;
-    if page.revisions.is_empty() {
+    if page.items.is_empty() {
         return Err(Problem::unknown(&POLICIES));
     }
     let older = |suffix: &str| {
@@ -226,13 +226,13 @@ async fn list(
         Some(format!("{}/revisions{suffix}?after={token}", path(id)))
     };
     let view = ListView {
-        revisions: page.revisions.iter().map(RevisionView::from).collect(),
+        revisions: page.items.iter().map(RevisionView::from).collect(),
         next: older(".json"),
     };
     let html = || {
         html! {
             p { a href=(path(id)) { "Back to the policy" } }
-            (table(id, &page.revisions))
+            (table(id, &page.items))
             (pager(None, older("").as_deref().map(|path| (path, "Older"))))
         }
     };
@@ -286,7 +286,7 @@ async fn show_one(
     let revision = store.policies.at(id, number).await?;
     let revision = revision.ok_or_else(|| Problem::of(&problem::NOT_FOUND))?;
     let diff = match store.policies.diff(id, number.saturating_sub(1), number).await {
-        // The first revision, or the previous one was pruned.
+        // The first revision, or the previous one was deleted.
         Err(error) if error.kind() == ErrorKind::NotFound => Diff::default(),
         diff => diff?,
     };

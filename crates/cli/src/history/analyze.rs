@@ -1,4 +1,4 @@
-//! The number of revisions of the documents, and the effect of pruning them.
+//! The number of revisions of the documents, and the effect of deleting old ones.
 
 use futures::TryStreamExt;
 use mongodb::bson::{Bson, Document, doc};
@@ -11,7 +11,7 @@ use crate::output::{Summary, grouped};
 use crate::progress::Progress;
 use crate::settings::{HistorySettings, need};
 
-/// The numbers of revisions that a prune could keep.
+/// The numbers of revisions that could be kept.
 const KEEP: [i64; 4] = [1, 10, 100, 1000];
 
 impl Work<'_> {
@@ -22,7 +22,7 @@ impl Work<'_> {
             "_id" => settings.document_id.as_deref().unwrap_or("documentId"),
             id => id,
         };
-        let revisions = self.documents.revisions_collection().clone_with_type::<Document>();
+        let revisions = self.documents.revisions_collection();
         let namespace = revisions.namespace();
         let current = self.documents.collection();
         let stored = [current.name(), revisions.name()].map(Managed::new);
@@ -37,16 +37,16 @@ impl Work<'_> {
         let documents = documents.map_err(Failure::on(current.namespace()))?;
         let (stored, bytes) = (integer(&row, "revisions"), integer(&row, "bytes"));
         for keep in KEEP {
-            let (pruned, saved) = (
-                integer(&row, &format!("pruned{keep}")),
+            let (deleted, saved) = (
+                integer(&row, &format!("deleted{keep}")),
                 integer(&row, &format!("saved{keep}")),
             );
             output.text(&format!(
                 "keep_last({keep}): deletes {} revisions, about {} bytes",
-                grouped(pruned),
+                grouped(deleted),
                 grouped(saved)
             ))?;
-            output.object(&json!({ "type": "prune", "keep_last": keep, "revisions": pruned, "bytes": saved }))?;
+            output.object(&json!({ "type": "keep_last", "keep_last": keep, "revisions": deleted, "bytes": saved }))?;
         }
         let summary = Summary::new("history analyze", namespace.to_string())
             .row("current_documents", documents)
@@ -70,10 +70,10 @@ fn pipeline(id: &str) -> Vec<Document> {
         "most": { "$max": "$n" },
     };
     for keep in KEEP {
-        let pruned = doc! { "$max": [{ "$subtract": ["$n", keep] }, 0] };
+        let deleted = doc! { "$max": [{ "$subtract": ["$n", keep] }, 0] };
         // Each revision with the average size of those of its document.
-        let saved = doc! { "$multiply": [&pruned, { "$divide": ["$bytes", "$n"] }] };
-        group.insert(format!("pruned{keep}"), doc! { "$sum": pruned });
+        let saved = doc! { "$multiply": [&deleted, { "$divide": ["$bytes", "$n"] }] };
+        group.insert(format!("deleted{keep}"), doc! { "$sum": deleted });
         group.insert(format!("saved{keep}"), doc! { "$sum": saved });
     }
     let by_id = doc! { "_id": format!("${id}"), "n": { "$sum": 1 }, "bytes": { "$sum": { "$bsonSize": "$$ROOT" } } };

@@ -37,7 +37,7 @@ impl Work<'_> {
             .map(|revision| revision.to_string().parse::<RevisionToken>());
         let revisions = self.documents.revisions(id(&options.document)?).newest_first();
         let page = revisions.limit(options.limit).after(token.transpose()?).page().await?;
-        for revision in &page.revisions {
+        for revision in &page.items {
             let deleted = if revision.document.is_some() { "" } else { "  deleted" };
             let (number, time) = (revision.revision, time(revision.time));
             let change = revision.change.iter().map(|(field, value)| {
@@ -47,10 +47,10 @@ impl Work<'_> {
             output.text(&format!("{number:>6}  {time}{deleted}{}", change.collect::<String>()))?;
             output.object(&Value::Object(head(revision)))?;
         }
-        if page.revisions.is_empty() && options.before.is_none() {
+        if page.items.is_empty() && options.before.is_none() {
             return Err(missing("there is no document with this id"));
         }
-        let mut summary = Summary::of(&self.documents, "log").row("revisions", page.revisions.len());
+        let mut summary = Summary::of(&self.documents, "log").row("revisions", page.items.len());
         if let Some(next) = page.next {
             summary = summary.row("more_with_before", next.to_string());
         }
