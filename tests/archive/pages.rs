@@ -23,7 +23,12 @@ fn list(archive: &Archive<Document>, newest_first: bool) -> List<'_, Found<Docum
 async fn pages(archive: &Archive<Document>, newest_first: bool, limit: u32) -> Vec<Found<Document>> {
     let (mut all, mut after) = (Vec::new(), None::<ArchiveToken>);
     let mut before = loop {
-        let page = list(archive, newest_first).limit(limit).after(after).page().await.unwrap();
+        let page = list(archive, newest_first)
+            .limit(limit)
+            .after(after)
+            .page()
+            .await
+            .unwrap();
         assert!(page.items.len() == limit as usize || page.next.is_none());
         all.extend(page.items);
         match page.next {
@@ -34,7 +39,12 @@ async fn pages(archive: &Archive<Document>, newest_first: bool, limit: u32) -> V
     let mut back = Vec::from_iter(all.last().cloned());
     while let Some(token) = before {
         let token: ArchiveToken = token.to_string().parse().unwrap();
-        let page = list(archive, newest_first).limit(limit).before(token).page().await.unwrap();
+        let page = list(archive, newest_first)
+            .limit(limit)
+            .before(token)
+            .page()
+            .await
+            .unwrap();
         assert!(page.items.len() == limit as usize || page.previous.is_none());
         back.splice(..0, page.items);
         before = page.previous;
@@ -227,7 +237,12 @@ async fn a_page_examines_what_it_returns() {
         assert_eq!(db.recorder().names(), ["find", "find"]);
         let examined = explain_last(db).await;
         assert_eq!((&*examined.index, examined.documents), ("date_1__id_1", 11));
-        let found = archive.list(doc! { "_id": { "$gte": 45 } }).limit(8).page().await.unwrap();
+        let found = archive
+            .list(doc! { "_id": { "$gte": 45 } })
+            .limit(8)
+            .page()
+            .await
+            .unwrap();
         let archived: Vec<bool> = found.items.iter().map(|found| found.is_archived).collect();
         assert_eq!(archived, [true, true, true, true, true, false, false, false]);
         assert_eq!(pages(&archive, true, 30).await.len(), 100);
@@ -246,17 +261,47 @@ async fn a_list_has_an_end_in_both_directions_and_a_stream() {
         plant(db, (0..7).map(|id| sale(id, old(i64::from(id))))).await;
         archive.run().before(old(4)).await.unwrap();
         for newest_first in [true, false] {
-            let all: Vec<Found<Document>> = list(&archive, newest_first).limit(2).stream().try_collect().await.unwrap();
-            assert!(all.iter().map(key).eq(pages(&archive, newest_first, 3).await.iter().map(key)));
+            let all: Vec<Found<Document>> = list(&archive, newest_first)
+                .limit(2)
+                .stream()
+                .try_collect()
+                .await
+                .unwrap();
+            assert!(
+                all.iter()
+                    .map(key)
+                    .eq(pages(&archive, newest_first, 3).await.iter().map(key))
+            );
             let whole = list(&archive, newest_first).page().await.unwrap();
-            assert_eq!((whole.items.len(), whole.previous.is_none(), whole.next.is_none()), (7, true, true));
-            let beyond = list(&archive, newest_first).after(whole.last_token).page().await.unwrap();
+            assert_eq!(
+                (whole.items.len(), whole.previous.is_none(), whole.next.is_none()),
+                (7, true, true)
+            );
+            let beyond = list(&archive, newest_first)
+                .after(whole.last_token)
+                .page()
+                .await
+                .unwrap();
             assert!(beyond.items.is_empty() && beyond.next.is_none());
-            let last = list(&archive, newest_first).limit(3).before(beyond.previous).page().await.unwrap();
+            let last = list(&archive, newest_first)
+                .limit(3)
+                .before(beyond.previous)
+                .page()
+                .await
+                .unwrap();
             assert!(last.items.iter().map(key).eq(all[4..].iter().map(key)));
-            let beyond = list(&archive, newest_first).before(whole.first_token).page().await.unwrap();
+            let beyond = list(&archive, newest_first)
+                .before(whole.first_token)
+                .page()
+                .await
+                .unwrap();
             assert!(beyond.items.is_empty() && beyond.previous.is_none());
-            let first = list(&archive, newest_first).limit(3).after(beyond.next.clone()).page().await.unwrap();
+            let first = list(&archive, newest_first)
+                .limit(3)
+                .after(beyond.next.clone())
+                .page()
+                .await
+                .unwrap();
             assert!(first.items.iter().map(key).eq(all[..3].iter().map(key)));
             let nothing = list(&archive, newest_first).before(beyond.next).page().await.unwrap();
             assert!(nothing.items.is_empty());

@@ -286,7 +286,10 @@ async fn an_index_with_some_of_the_entries_is_refused() {
                     assert_eq!(other.list().page().await.unwrap().items.len(), 4);
                     continue;
                 }
-                for error in [other.list().page().await.unwrap_err(), other.restore(1).await.unwrap_err()] {
+                for error in [
+                    other.list().page().await.unwrap_err(),
+                    other.restore(1).await.unwrap_err(),
+                ] {
                     assert_eq!(error.kind(), ErrorKind::IndexMismatch, "{name} {error:?}");
                 }
             }
@@ -308,7 +311,10 @@ async fn an_entry_without_a_document_is_an_error() {
         let trash = trash(db).await;
         let broken = doc! { "_id": 7, "document": [{ "_id": 1 }], "deletedAt": new(0) };
         entries(db).insert_one(broken).await.unwrap();
-        for error in [trash.restore(1).await.unwrap_err(), trash.list().page().await.unwrap_err()] {
+        for error in [
+            trash.restore(1).await.unwrap_err(),
+            trash.list().page().await.unwrap_err(),
+        ] {
             assert_names(&error, ErrorKind::Corrupt, 7);
             assert_eq!(error.document_namespace().unwrap().coll, "deleted_users");
         }

@@ -19,7 +19,14 @@ use support::explain::explain_last;
 async fn pages(trash: &Trash<Document>, limit: u32) -> Vec<TrashEntry<Document>> {
     let (mut all, mut after) = (Vec::new(), None::<TrashToken>);
     loop {
-        let page = trash.list().newest_first().limit(limit).after(after).page().await.unwrap();
+        let page = trash
+            .list()
+            .newest_first()
+            .limit(limit)
+            .after(after)
+            .page()
+            .await
+            .unwrap();
         assert!(page.items.len() == limit as usize || page.next.is_none());
         all.extend(page.items);
         match page.next {

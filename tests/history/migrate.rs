@@ -13,7 +13,11 @@ async fn collections_of_the_manuals_recipe_are_migrated() {
     testkit::run(async |db| {
         let policies = by_the_recipe(db).await;
         let migrated = policies.migrate_existing().await.unwrap();
-        assert_eq!((migrated.documents, migrated.removed_duplicates), (1, 1), "{migrated:?}");
+        assert_eq!(
+            (migrated.documents, migrated.removed_duplicates),
+            (1, 1),
+            "{migrated:?}"
+        );
         let indexes = ["policyId_1", "policyId_1_revision_1", "policyId_1_dateSet_1_revision_1"];
         for index in indexes {
             let created = &migrated.created_indexes;

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 #[allow(unused_imports)] // the documentation links to it
 use mongo_patterns_core::ErrorKind;
+use mongo_patterns_core::Result;
 use mongo_patterns_core::age::AgeLimit;
 use mongo_patterns_core::catalog::catalog_of;
 use mongo_patterns_core::lanes::Lanes;
-use mongo_patterns_core::Result;
 use mongodb::Collection;
 use mongodb::bson::{Document, RawDocumentBuf};
 use mongodb::options::{CollectionOptions, WriteConcern};

@@ -77,7 +77,11 @@ async fn main() -> Result<()> {
             found.document.id, found.document.customer_name, found.is_archived
         );
     }
-    let page = archive.list(doc! { "customer_name": "Claire" }).newest_first().page().await?;
+    let page = archive
+        .list(doc! { "customer_name": "Claire" })
+        .newest_first()
+        .page()
+        .await?;
     for found in page.items {
         println!("Claire's sale {}, archived: {}", found.document.id, found.is_archived);
     }

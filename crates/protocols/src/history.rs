@@ -147,9 +147,10 @@ fn invariants() -> Vec<Property<World<History>>> {
         Property::always("no call finds damage", |_, state: &Moment| {
             writes(state).all(|call| call.ended() != Some(Ended::Corrupt))
         }),
-        Property::always("a deletion of old revisions keeps the newest one", |_, state: &Moment| {
-            usize::from(state.documents.deleted_to) < state.documents.log.len().max(1)
-        }),
+        Property::always(
+            "a deletion of old revisions keeps the newest one",
+            |_, state: &Moment| usize::from(state.documents.deleted_to) < state.documents.log.len().max(1),
+        ),
     ]
 }
 

@@ -171,7 +171,7 @@ pub(super) fn of_policies() -> Vec<Call<history::Office>> {
             m.policies.restore(1, 2).expecting(3).session(s).await.map(drop)
             => retry_errors(&[ErrorKind::RevisionMismatch]);
         Atomic, "HistoryRepository::delete", IN, |m, s| m.policies.delete(1).session(s).await.map(drop);
-        Atomic, "HistoryRepository::delete_before", IN, |m, s| 
+        Atomic, "HistoryRepository::delete_before", IN, |m, s|
             m.policies.delete_before(1, DateTime::MAX).session(s).await.map(drop);
         Atomic, "HistoryRepository::keep_last", IN, |m, s| m.policies.keep_last(1, 1).session(s).await.map(drop);
         Reads, "HistoryRepository::get", IN, |m, s| m.policies.get(1).session(s).await.map(|now| now.is_some());

@@ -76,7 +76,8 @@ impl<D: DeserializeOwned> PageSource<Found<D>, ArchiveToken> for OfBoth<'_, D> {
         Box::pin(async move {
             shared.check_indexes().await?;
             let both = [&shared.current, &shared.archived];
-            page.by_date((&both, shared.age_field()), &self.filter, decode, conn).await
+            page.by_date((&both, shared.age_field()), &self.filter, decode, conn)
+                .await
         })
     }
 }

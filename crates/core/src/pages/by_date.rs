@@ -47,7 +47,10 @@ impl DatePosition {
     /// Returns the values of a token.
     #[must_use]
     pub fn to_values(&self) -> Vec<Bson> {
-        [Some(Bson::DateTime(self.date)), self.id.clone()].into_iter().flatten().collect()
+        [Some(Bson::DateTime(self.date)), self.id.clone()]
+            .into_iter()
+            .flatten()
+            .collect()
     }
 }
 
@@ -120,7 +123,10 @@ impl<T: DateToken> Asked<T> {
                 id: Some(row.id.clone()),
             })
         };
-        let ends = rows.first().zip(rows.last()).map(|(first, last)| [token(first), token(last)]);
+        let ends = rows
+            .first()
+            .zip(rows.last())
+            .map(|(first, last)| [token(first), token(last)]);
         let items = rows.iter().map(decode).collect::<Result<_>>()?;
         let [oldest, newest] = DatePosition::edges().map(T::at);
         let edges = self.edges(oldest, newest);
@@ -139,7 +145,9 @@ impl<T: DateToken> Asked<T> {
         let order = Order::new(&Document::new(), &doc! { date: direction, "_id": direction })?;
         let position = match self.start.position().map(T::position) {
             // Beyond an edge there is nothing, or everything.
-            Some(DatePosition { date, id: None }) if (*date == DateTime::MIN) == self.descends() => return Ok(Vec::new()),
+            Some(DatePosition { date, id: None }) if (*date == DateTime::MIN) == self.descends() => {
+                return Ok(Vec::new());
+            }
             position => position.and_then(|position| Some([Bson::DateTime(position.date), position.id.clone()?])),
         };
         let start = position

@@ -57,12 +57,7 @@ impl<D> HistoryRepository<D> {
         self.delete_old("keep_last", DocumentId::new(id), Keep::Last(revisions))
     }
 
-    fn delete_old(
-        &self,
-        operation: &'static str,
-        id: Result<DocumentId>,
-        keep: Keep,
-    ) -> Write<'_, Deleted> {
+    fn delete_old(&self, operation: &'static str, id: Result<DocumentId>, keep: Keep) -> Write<'_, Deleted> {
         let shared = self.shared();
         Write::new(shared.operation(operation), async move |session| {
             delete_old(shared, id?.value(), keep, session).await

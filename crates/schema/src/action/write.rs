@@ -9,9 +9,7 @@ use mongo_patterns_core::error::{CommandError, duplicate_key};
 use mongo_patterns_core::stored::id_of;
 use mongo_patterns_core::update::Operators;
 use mongo_patterns_core::versions::encode;
-use mongo_patterns_core::{
-    Deleted, DocumentId, Error, ErrorKind, Inserted, IntoId, Result, Updated, in_order,
-};
+use mongo_patterns_core::{Deleted, DocumentId, Error, ErrorKind, Inserted, IntoId, Result, Updated, in_order};
 use mongodb::bson::Document;
 use serde::Serialize;
 

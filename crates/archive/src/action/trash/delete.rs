@@ -7,7 +7,7 @@ use mongo_patterns_core::ErrorKind::{
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::document_id::by_id;
 use mongo_patterns_core::error::refused_move;
-use mongo_patterns_core::{DocumentId, Error, ErrorKind, IntoId, Deleted, Result, transaction};
+use mongo_patterns_core::{Deleted, DocumentId, Error, ErrorKind, IntoId, Result, transaction};
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, DateTime, RawBson, doc};
 use mongodb::options::FindOneOptions;
