@@ -133,6 +133,7 @@ async fn reads_of_documents_have_the_limit_of_their_repository_or_call() {
         sales.ensure_indexes().await.unwrap();
         let trash = archive::users::builder(db).max_time(OF_REPOSITORY).build().unwrap();
         trash.ensure_indexes().await.unwrap();
+        let files = archive::files::builder(db).max_time(OF_REPOSITORY).build().unwrap();
         let pages = Pages::<Document>::over(db.collection::<Document>("sales")).max_time(OF_REPOSITORY);
         let pages = pages.build().unwrap();
         db.recorder().clear();
@@ -140,6 +141,8 @@ async fn reads_of_documents_have_the_limit_of_their_repository_or_call() {
             db,
             sales.get(1),
             sales.due(),
+            files.files(..),
+            files.read("absent"),
             contacts.get(1),
             contacts.find(doc! {}).older(1, doc! {}),
             contacts.versions(),

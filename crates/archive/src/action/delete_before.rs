@@ -55,7 +55,7 @@ impl<D> Archive<D> {
 }
 
 migration! {
-    /// Deletes documents from before a time; returned by [`Archive::delete_before`] and by [`Trash`](crate::Trash::delete_before).
+    /// Deletes documents from before a time; returned by [`Archive::delete_before`] and [`Trash::delete_before`](crate::Trash::delete_before).
     pub struct DeleteBefore<'a> {
         shared: Deletion<'a>,
     }
