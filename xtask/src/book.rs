@@ -7,6 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
+use crate::calls;
 use crate::links::{self, BOOK};
 use crate::process::{cargo, run as run_process, tracked_files};
 
@@ -23,7 +24,7 @@ const END_OF_COPY: &str = "<!-- end of copy -->";
 /// What is done about old copies.
 #[derive(Args, Debug, Default)]
 pub(crate) struct Options {
-    /// Updates the parts of chapters that are copies of programs and other files, and does not report them.
+    /// Updates the parts of chapters that are copies of programs and other files, and the page of all calls, and does not report them.
     #[arg(long)]
     write: bool,
 }
@@ -62,6 +63,7 @@ pub(crate) fn check(options: &Options) -> Result<()> {
         bail!("{}", problems.join("\n"));
     }
     println!("{} chapters", chapters.len());
+    calls::check(options.write)?;
     links::check()
 }
 

@@ -14,6 +14,10 @@ use crate::{book, deny, examples, llvm, long, modules, msrv, package, promises, 
 
 /// The features of the facade, beside the patterns.
 const FEATURES: [&str; 2] = ["derive", "metrics"];
+/// A service that names the driver with its default features.
+const DRIVER_DEFAULTS: &str = "tests/driver-defaults/Cargo.toml";
+/// Where the documentation of docs.rs is built.
+const DOCS_RS: &str = "target/docs-rs";
 /// What the benchmarks write beside their diagrams.
 const BENCHMARKS: [&str; 14] = [
     "README.md",
@@ -62,13 +66,16 @@ enum Step {
     Clippy,
     /// Documentation without warnings.
     Docs,
+    /// Documentation as docs.rs builds it, with the features that items need. It compiles the driver again.
+    DocsRs,
     /// The book: its summary, copies and links. The tests compile its code.
     Book,
     /// The book as HTML.
     Html,
     /// The tests, as README tells to run them, and the slow ones.
     Tests,
-    /// Each feature alone, which compiles the driver again. The tests have all of them.
+    /// Each feature alone, which compiles the driver again, and a service that names the driver with its default features. The
+    /// tests have all of them.
     Features,
     /// The tests that are too long for the step `tests`.
     LongTests,
@@ -87,7 +94,8 @@ enum Step {
 }
 
 /// The steps that only `--full` runs.
-const LONG: [Step; 7] = [
+const LONG: [Step; 8] = [
+    Step::DocsRs,
     Step::Html,
     Step::Features,
     Step::LongTests,
@@ -143,6 +151,7 @@ fn run_step(step: Step) -> Result<()> {
             let all = ["doc", "--workspace", "--lib", "--no-deps", "--locked", "--quiet"];
             run_process(cargo(all).env("RUSTDOCFLAGS", "-D warnings"))
         }
+        Step::DocsRs => check_docs_rs(),
         Step::Book => book::check(&book::Options::default()),
         Step::Html => book::build(),
         Step::Features => check_features(),
@@ -165,6 +174,37 @@ fn run_step(step: Step) -> Result<()> {
     }
 }
 
+/// docs.rs has a nightly compiler, whose features this variable allows to the stable one.
+fn check_docs_rs() -> Result<()> {
+    let facade = [
+        "doc",
+        "--package",
+        "mongo-patterns",
+        "--package",
+        "mongo-patterns-core",
+        "--no-deps",
+        "--locked",
+        "--quiet",
+    ];
+    let features = [
+        "--features",
+        "mongo-patterns/archive-files,mongo-patterns/derive,mongo-patterns/metrics",
+    ];
+    let mut doc = cargo(facade);
+    doc.args(features).args(["--target-dir", DOCS_RS]);
+    run_process(
+        doc.env("RUSTC_BOOTSTRAP", "1")
+            .env("RUSTDOCFLAGS", "--cfg docsrs -D warnings"),
+    )?;
+    let page = Path::new(DOCS_RS).join("doc/mongo_patterns/archive_files/index.html");
+    let text = fs::read_to_string(&page).with_context(|| format!("reading {}", page.display()))?;
+    let facade = fs::read_to_string(Path::new(DOCS_RS).join("doc/mongo_patterns/index.html"))?;
+    if !text.contains("crate feature") && !facade.contains("portability") {
+        bail!("the documentation does not say which features items need");
+    }
+    Ok(())
+}
+
 fn check_features() -> Result<()> {
     let facade = [
         "check",
@@ -179,7 +219,8 @@ fn check_features() -> Result<()> {
     for feature in PATTERNS.into_iter().chain(FEATURES) {
         run_process(cargo(facade).args(["--features", feature]))?;
     }
-    Ok(())
+    let service = ["check", "--quiet", "--manifest-path", DRIVER_DEFAULTS];
+    run_process(cargo(service).args(["--target-dir", "target/driver-defaults"]))
 }
 
 /// The long tests, and more calls of those that run any number of them.

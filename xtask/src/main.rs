@@ -1,6 +1,7 @@
 //! What contributors and CI run beside `cargo test`. `cargo xtask --help` lists the commands.
 
 mod book;
+mod calls;
 mod ci;
 mod cluster;
 mod deny;

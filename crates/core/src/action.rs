@@ -4,6 +4,19 @@
 //! repository and, if the caller sets one, the session. Awaiting it turns it into an [`ActionFuture`], which runs in a
 //! `tracing` span and names the operation in its error.
 //!
+//! The type of an action is no part of the stable API: a call without options returns a [`Write`] or a [`Read`], and a type of its own
+//! when it gets an option. So await the action, or keep it as a future or a stream. Its result and its setters are stable:
+//!
+//! ```no_run
+//! use std::future::IntoFuture;
+//! use mongo_patterns::action::ActionFuture;
+//! use mongo_patterns::{Deleted, bucket::BucketRepository};
+//!
+//! fn forget(trades: &BucketRepository<u32, i32>) -> ActionFuture<'_, Deleted> {
+//!     trades.delete_key(&123).into_future()
+//! }
+//! ```
+//!
 //! # Spans
 //!
 //! A span has the name `mongo_patterns` and the level debug. Its fields follow the OpenTelemetry conventions for clients of

@@ -38,6 +38,8 @@ macro_rules! repository {
             }
         }
 
+        impl $(<$($param),+>)? $crate::sealed::Sealed for $name $(<$($param),+>)? {}
+
         impl $(<$($param),+>)? ::std::clone::Clone for $name $(<$($param),+>)? {
             fn clone(&self) -> Self {
                 Self { shared: self.shared.clone(), types: self.types }

@@ -58,6 +58,7 @@ struct Inner {
     document_id: Option<Bson>,
     document_in: Option<Namespace>,
     field: Option<String>,
+    path: Option<String>,
     step: Option<String>,
     tried: Option<(u32, Duration)>,
     stored: Option<u64>,
@@ -94,6 +95,7 @@ impl Error {
             document_id: None,
             document_in: None,
             field: None,
+            path: None,
             step: None,
             tried: None,
             stored: None,
@@ -127,6 +129,23 @@ impl Error {
         let field = field.into();
         self.0.document_id = Some(document_id);
         self.0.field = (!field.is_empty()).then_some(field);
+        self
+    }
+
+    /// Sets the path of a value in the stored document, below another path. Its text has only the first field, and the index
+    /// after it: a name below them can be a key of a map, and so a user value.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn in_path(mut self, above: &str, path: &str) -> Self {
+        let names = [above, path].into_iter().filter(|names| !names.is_empty());
+        let path = names.collect::<Vec<_>>().join(".");
+        let is_index = |name: &&str| name.bytes().all(|byte| byte.is_ascii_digit());
+        let mut names = path.split('.');
+        let first: Vec<&str> = names.next().into_iter().chain(names.take_while(is_index)).collect();
+        if !path.is_empty() {
+            self.0.field = Some(first.join("."));
+            self.0.path = Some(path);
+        }
         self
     }
 
@@ -233,9 +252,10 @@ impl Error {
         self.0.document_in.as_ref().or(self.namespace())
     }
 
-    /// Returns the field of the stored document, such as `count`, or `history.3` for an element.
+    /// Returns the field of the stored document, such as `count`, or its path, such as `reviews.3.stars`. The path of a value that
+    /// cannot be [decoded](ErrorKind::Decode) can contain the key of a map: take care where you log it.
     pub fn field(&self) -> Option<&str> {
-        self.0.field.as_deref()
+        self.0.path.as_ref().or(self.0.field.as_ref()).map(String::as_str)
     }
 
     /// Returns the name of the step that failed, in a list of migrations, or the version from which it converts documents.

@@ -19,6 +19,8 @@
 //!
 //! Everything else is hidden: it serves the crates of the patterns, and can change with any version.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 // The name of this crate in links of the documentation that macros write, here and in the patterns.
 extern crate self as mongo_patterns_core;
 
@@ -97,6 +99,8 @@ pub use key::{AsKey, EncodeKey, EncodedKey, Key};
 pub use migration::{FoundInvalid, InvalidDocuments};
 pub use plan::{PlanWarning, Planned, PlannedCommand};
 pub use progress::Progress;
+#[doc(hidden)]
+pub use repository::sealed;
 pub use repository::{Repository, Validator};
 pub use results::{Deleted, Inserted, Moved, Removed, Updated};
 pub use retry::RetryPolicy;

@@ -23,8 +23,24 @@ use crate::sharding::{EnsureSharded, ShardKeyChoice, VerifyShardKeys};
 /// }
 /// ```
 ///
-/// Each pattern implements it for its repository. Other crates cannot implement it.
-pub trait Repository: Send + Sync {
+/// Each pattern implements it for its repository. Other crates cannot implement it:
+///
+/// ```compile_fail,E0277
+/// use mongo_patterns::{Repository, Validator};
+///
+/// struct Mine;
+///
+/// impl Repository for Mine {
+///     fn managed(&self) -> mongo_patterns::index::Ensure<'_> {
+///         unimplemented!()
+///     }
+///
+///     fn validators(&self) -> Vec<Validator> {
+///         Vec::new()
+///     }
+/// }
+/// ```
+pub trait Repository: sealed::Sealed + Send + Sync {
     /// Returns the description of the collections and the settings.
     #[doc(hidden)]
     fn managed(&self) -> Ensure<'_>;
@@ -217,6 +233,13 @@ pub trait Repository: Send + Sync {
     fn verify_shard_keys(&self) -> VerifyShardKeys<'_> {
         VerifyShardKeys::new(self.managed())
     }
+}
+
+/// What only the repositories of this library have. The facade does not export it.
+#[doc(hidden)]
+pub mod sealed {
+    /// See the module.
+    pub trait Sealed {}
 }
 
 /// A validator for a collection; returned by [`Repository::validators`].

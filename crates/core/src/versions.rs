@@ -16,7 +16,7 @@ use crate::field::FieldName;
 use crate::settings::configuration;
 use crate::value::number::Number;
 use crate::value::size;
-use crate::value::stored::{id_of, not_decoded};
+use crate::value::stored::{decode, id_of};
 
 pub use self::replace::{check_distinct, in_commands, replace};
 pub use self::unknown::{Unknown, unknown};
@@ -40,11 +40,9 @@ where
     New: Serialize,
 {
     Arc::new(move |stored| {
-        let old: Old = bson::deserialize_from_slice(stored.as_bytes()).map_err(|error| {
-            let text =
-                "a stored document cannot be read as the type of its version: change the type, or correct the document";
-            not_decoded(error, text, stored, "")
-        })?;
+        let text =
+            "a stored document cannot be read as the type of its version: change the type, or correct the document";
+        let old: Old = decode(stored, "", text)?;
         let known = encode(&old)?;
         let new = encode(&convert(old)?)?;
         Ok(Converted { known, new })

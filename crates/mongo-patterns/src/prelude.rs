@@ -1,7 +1,7 @@
 //! The names that most code needs: `use mongo_patterns::prelude::*;`
 //!
-//! The repositories, with the types that are passed to them or read from their results. Results and actions are in the
-//! modules of the patterns.
+//! The repositories, the tokens of lists, and the error. Settings, results and actions are in the modules of the patterns, because a
+//! service is likely to have a `Reference` or a `Subset` of its own.
 
 #[cfg(feature = "archive")]
 pub use crate::archive::{Archive, ArchiveToken, Trash, TrashToken};
@@ -18,12 +18,12 @@ pub use crate::history::{HistoryRepository, RevisionToken};
 #[cfg(feature = "intervals")]
 pub use crate::intervals::{IntervalRepository, IntervalToken};
 #[cfg(feature = "outlier")]
-pub use crate::outlier::{OutlierRepository, Pushed};
+pub use crate::outlier::OutlierRepository;
 pub use crate::pages::{DocumentToken, Pages};
 #[cfg(feature = "reference")]
-pub use crate::reference::{OnReferences, Reference, ReferenceRepository};
+pub use crate::reference::ReferenceRepository;
 #[cfg(feature = "schema")]
 pub use crate::schema::{Migrations, SchemaRepository};
 #[cfg(feature = "subset")]
-pub use crate::subset::{ChildToken, Subset, SubsetRepository};
+pub use crate::subset::{ChildToken, SubsetRepository};
 pub use crate::{Error, ErrorKind, Repository};

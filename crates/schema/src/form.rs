@@ -1,10 +1,9 @@
 //! Documents with their versions.
 
 use mongo_patterns_core::error::{CommandError, duplicate_key};
-use mongo_patterns_core::stored::{id_of, not_decoded, value};
+use mongo_patterns_core::stored::{self, id_of, value};
 use mongo_patterns_core::versions::{version_of, with_version};
 use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result, size, update};
-use mongodb::bson;
 use mongodb::bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 use serde::de::DeserializeOwned;
 
@@ -73,7 +72,7 @@ pub(crate) fn checked(settings: &Settings, document: &RawDocument) -> Result<Raw
 /// [`Decode`](ErrorKind::Decode).
 pub(crate) fn decode<D: DeserializeOwned>(document: &RawDocument) -> Result<D> {
     let text = "a stored document cannot be read as the repository's type: change the type, or correct the document";
-    bson::deserialize_from_slice(document.as_bytes()).map_err(|error| not_decoded(error, text, document, ""))
+    stored::decode(document, "", text)
 }
 
 /// Converts the error of a write.

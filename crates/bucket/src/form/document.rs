@@ -1,6 +1,7 @@
 //! A stored bucket, and how it is read.
 
 use mongo_patterns_core::key::stored_integer;
+use mongo_patterns_core::stored::path_of;
 use mongo_patterns_core::{EncodedKey, Error, ErrorKind, FieldName, Key, Result};
 use mongodb::bson::{self, Bson, RawBsonRef, RawDocument};
 use serde::de::DeserializeOwned;
@@ -178,19 +179,23 @@ pub(crate) fn read_unwound<K: Key, T: DeserializeOwned>(settings: &Settings, buc
         corrupt(bucket, settings.key.as_str(), message)
     })?;
     let item = value(&settings.items).unwrap_or(RawBsonRef::Null);
-    let item = decode(item).map_err(|error| not_of_type(error).of_document(id_of(bucket), settings.items.as_str()))?;
+    let item = decode(item).map_err(|error| {
+        let path = path_of::<T>(item, &error);
+        not_of_type(error, id_of(bucket)).in_path(settings.items.as_str(), &path)
+    })?;
     Ok((key, item))
 }
 
 fn decode_item<T: DeserializeOwned>(settings: &Settings, id: &str, index: usize, item: RawBsonRef<'_>) -> Result<T> {
     decode(item).map_err(|error| {
-        not_of_type(error).of_document(Bson::String(id.to_owned()), format!("{}.{index}", settings.items))
+        let (at, path) = (format!("{}.{index}", settings.items), path_of::<T>(item, &error));
+        not_of_type(error, Bson::String(id.to_owned())).in_path(&at, &path)
     })
 }
 
-fn not_of_type(error: bson::error::Error) -> Error {
+fn not_of_type(error: bson::error::Error, document_id: Bson) -> Error {
     let message = "a stored item does not have the item type of the repository: change the type, or correct the item";
-    Error::from_driver(ErrorKind::Decode, message, error)
+    Error::from_driver(ErrorKind::Decode, message, error).of_document(document_id, "")
 }
 
 fn decode<T: DeserializeOwned>(element: RawBsonRef<'_>) -> bson::error::Result<T> {

@@ -2,6 +2,7 @@
 
 use mongodb::bson::{self, Bson, RawBsonRef, RawDocument};
 use serde::de::DeserializeOwned;
+use serde_path_to_error::{Path, Segment};
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -18,13 +19,46 @@ pub fn id_of(document: &RawDocument) -> Bson {
 /// Decodes a document. If its array field has another value than an array, the error names that field.
 ///
 /// # Errors
-/// [`Decode`](ErrorKind::Decode) with this text.
+/// [`Decode`](ErrorKind::Decode) with this text, and the path of the value.
 pub fn decode<T: DeserializeOwned>(document: &RawDocument, array: &str, text: &'static str) -> Result<T> {
     let field = match document.get(array) {
         Ok(None | Some(RawBsonRef::Array(_))) => "",
         _ => array,
     };
-    bson::deserialize_from_slice(document.as_bytes()).map_err(|error| not_decoded(error, text, document, field))
+    bson::deserialize_from_slice(document.as_bytes()).map_err(|error| {
+        let path = path_of::<T>(RawBsonRef::Document(document), &error);
+        not_decoded(error, text, document, field).in_path("", &path)
+    })
+}
+
+/// Returns the path of the value for which a decoding failed, by decoding again; empty if it is the whole value.
+pub fn path_of<T: DeserializeOwned>(value: RawBsonRef<'_>, error: &bson::error::Error) -> String {
+    let Ok(value) = Bson::try_from(value) else {
+        return String::new();
+    };
+    let again = serde_path_to_error::deserialize::<_, T>(bson::Deserializer::new(value));
+    let path = again.err().map(|error| text_of(error.path())).unwrap_or_default();
+    match missing_field(error) {
+        Some(field) if path.is_empty() => field.to_owned(),
+        Some(field) => format!("{path}.{field}"),
+        None => path,
+    }
+}
+
+/// Returns the path in the form of the server, such as `reviews.0.author`.
+fn text_of(path: &Path) -> String {
+    let names = path.iter().filter_map(|segment| match segment {
+        Segment::Seq { index } => Some(index.to_string()),
+        Segment::Map { key } => Some(key.clone()),
+        Segment::Enum { .. } | Segment::Unknown => None,
+    });
+    names.collect::<Vec<_>>().join(".")
+}
+
+/// Returns the field that serde misses, of which it has no path.
+fn missing_field(error: &bson::error::Error) -> Option<&str> {
+    let (_, rest) = error.message.as_deref()?.split_once("missing field `")?;
+    rest.split('`').next()
 }
 
 /// Creates the error for a part of a document that cannot be decoded.
@@ -41,4 +75,50 @@ pub fn not_decoded(
 /// expression.
 pub fn can_be_in(value: &Bson) -> bool {
     !matches!(value, Bson::Undefined | Bson::RegularExpression(_) | Bson::Document(_))
+}
+
+#[cfg(test)]
+mod tests {
+    use mongodb::bson::rawdoc;
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    #[allow(dead_code)] // only decoded
+    struct Product {
+        name: String,
+        reviews: Vec<Review>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[allow(dead_code)] // only decoded
+    struct Review {
+        stars: i32,
+    }
+
+    #[test]
+    fn an_error_has_the_path_of_the_value_and_prints_only_its_field() {
+        for (stored, path, printed) in [
+            (rawdoc! { "name": 7, "reviews": [] }, "name", "(field `name`)"),
+            (rawdoc! { "reviews": [] }, "name", "(field `name`)"),
+            (
+                rawdoc! { "name": "a", "reviews": [{ "stars": 1 }, { "stars": "secret" }] },
+                "reviews.1.stars",
+                "(field `reviews.1`)",
+            ),
+            (
+                rawdoc! { "name": "a", "reviews": [{}] },
+                "reviews.0.stars",
+                "(field `reviews.0`)",
+            ),
+        ] {
+            let error = decode::<Product>(&stored, "reviews", "it cannot be read").unwrap_err();
+            assert_eq!((error.kind(), error.field()), (ErrorKind::Decode, Some(path)));
+            assert_eq!(error.to_string(), format!("it cannot be read {printed}"));
+        }
+        let whole = decode::<i32>(&rawdoc! {}, "", "it cannot be read").unwrap_err();
+        assert_eq!(whole.field(), None);
+        assert_eq!(whole.document_id(), Some(&Bson::Null));
+    }
 }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use mongo_patterns_core::array::Encoded;
 use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result, size, stored};
 use mongodb::bson;
-use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf};
+use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -148,5 +148,8 @@ pub(crate) fn decode_child<C: DeserializeOwned>(settings: &Settings, parent: &Ra
     let Some(child) = child else { return Ok(None) };
     let text = "a stored child cannot be read as the repository's child type: change the type, or correct the child";
     let decoded = bson::deserialize_from_slice(child.as_bytes()).map(Some);
-    decoded.map_err(|error| stored::not_decoded(error, text, parent, field))
+    decoded.map_err(|error| {
+        let path = stored::path_of::<C>(RawBsonRef::Document(child), &error);
+        stored::not_decoded(error, text, parent, field).in_path(field, &path)
+    })
 }

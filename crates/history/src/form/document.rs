@@ -3,9 +3,8 @@
 use mongo_patterns_core::error::CommandError;
 use mongo_patterns_core::key::stored_integer;
 use mongo_patterns_core::new_document::NewDocument;
-use mongo_patterns_core::stored::{id_of, not_decoded, value};
+use mongo_patterns_core::stored::{self, id_of, value};
 use mongo_patterns_core::{Error, ErrorKind, FieldName, Result};
-use mongodb::bson;
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::raw::CString;
 use mongodb::bson::{Bson, DateTime, Document, RawBsonRef, RawDocument, RawDocumentBuf, cstr};
@@ -212,7 +211,7 @@ fn change_of(settings: &Settings, document: &RawDocument) -> Document {
 pub(crate) fn decode<D: DeserializeOwned>(document: &RawDocument) -> Result<D> {
     let text =
         "a stored document cannot be decoded as the type of the repository: change the type, or repair the document";
-    bson::deserialize_from_slice(document.as_bytes()).map_err(|error| not_decoded(error, text, document, ""))
+    stored::decode(document, "", text)
 }
 
 /// Returns the id of a current document; null if there is none.

@@ -66,7 +66,10 @@ pub(crate) fn decode_elements<E: DeserializeOwned>(document: &RawDocument, field
         "a stored element cannot be read as the repository's element type: change the type, or correct the element";
     let elements = elements_of(document, field)?.enumerate().skip(skip);
     let decoded = elements.map(|(index, element)| {
-        decode(element).map_err(|error| not_decoded(error, text, document, format!("{field}.{index}")))
+        decode(element).map_err(|error| {
+            let (at, path) = (format!("{field}.{index}"), stored::path_of::<E>(element, &error));
+            not_decoded(error, text, document, "").in_path(&at, &path)
+        })
     });
     decoded.collect()
 }

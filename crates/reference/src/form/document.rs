@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use mongo_patterns_core::stored::not_decoded;
+use mongo_patterns_core::stored;
 use mongo_patterns_core::{DocumentId, Error, ErrorKind, FieldName, Result, size};
 use mongodb::bson;
 use mongodb::bson::oid::ObjectId;
@@ -227,7 +227,7 @@ pub(crate) fn copies_mut<'d>(field: &ReferenceField, document: &'d mut Document)
 pub(crate) fn decode<D: DeserializeOwned>(document: &RawDocument) -> Result<D> {
     let text =
         "a stored document cannot be decoded as the type of the repository: change the type, or repair the document";
-    bson::deserialize_from_slice(document.as_bytes()).map_err(|error| not_decoded(error, text, document, ""))
+    stored::decode(document, "", text)
 }
 
 pub(crate) fn not_encoded(error: &bson::error::Error) -> Error {

@@ -1,7 +1,7 @@
 //! A child, encoded and decoded.
 
 use mongo_patterns_core::order::compare;
-use mongo_patterns_core::stored::not_decoded;
+use mongo_patterns_core::stored;
 use mongo_patterns_core::{DocumentId, Error, ErrorKind, FieldName, Result, size};
 use mongodb::bson::{self, Bson, RawBsonRef, RawDocument, RawDocumentBuf, Timestamp};
 use serde::Serialize;
@@ -93,7 +93,7 @@ pub(crate) fn is_id(stored: Option<RawBsonRef<'_>>, id: &Bson) -> bool {
 pub(crate) fn decode<T: DeserializeOwned>(document: &RawDocument) -> Result<T> {
     let text =
         "a stored document cannot be decoded as the type of the repository: change the type, or repair the document";
-    bson::deserialize_from_slice(document.as_bytes()).map_err(|error| not_decoded(error, text, document, ""))
+    stored::decode(document, "", text)
 }
 
 #[cfg(test)]
