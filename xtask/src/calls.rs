@@ -47,7 +47,7 @@ const VERBS: [(&str, &[&str]); 24] = [
     ("remove", &["Removed", "Updated"]),
     ("set", &["Updated"]),
     ("clear", &["Updated"]),
-    ("reorder", &["Updated"]),
+    ("reorder", &["()", "Updated"]),
     ("end", &["Ended"]),
     ("restore", &["Restored", "Moved", "Recorded"]),
     ("refresh", &["Refreshed", "UpdatedSource"]),
@@ -315,26 +315,43 @@ fn docs(attributes: &[Attribute]) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Returns what the actions of a crate return when they are awaited: `"append" => Appended` of its `action!`s.
+/// Returns what the actions of a crate return when they are awaited: `"append" => Appended` of its macros, and the `Output`s of
+/// its futures.
 fn outputs(items: &[Item]) -> BTreeMap<String, String> {
-    let macros = items.iter().filter_map(|item| match item {
-        Item::Macro(of) if of.mac.path.segments.last().is_some_and(|last| last.ident == "action") => {
-            Some(of.mac.tokens.to_string())
+    items.iter().filter_map(output).collect()
+}
+
+fn output(item: &Item) -> Option<(String, String)> {
+    match item {
+        Item::Macro(of) => {
+            let name = of.mac.path.segments.last()?.ident.to_string();
+            let text = of.mac.tokens.to_string();
+            let (_, of_operation) = text
+                .rsplit_once("\" => ")
+                .filter(|_| ["action", "migration"].contains(&name.as_str()))?;
+            let (_, definition) = text.split_once("pub struct ")?;
+            let name = definition.chars().take_while(|c| c.is_alphanumeric()).collect();
+            let end = [" where ", ";"]
+                .into_iter()
+                .filter_map(|end| of_operation.find(end))
+                .min();
+            let output = &of_operation[..end.unwrap_or(of_operation.len())];
+            Some((name, output.replace(' ', "")))
+        }
+        Item::Impl(of)
+            if of
+                .trait_
+                .as_ref()
+                .is_some_and(|(path, _)| path.segments.last().is_some_and(|last| last.ident == "IntoFuture")) =>
+        {
+            let output = of.items.iter().find_map(|item| match item {
+                ImplItem::Type(output) if output.ident == "Output" => arguments_of(&output.ty).first().map(text_of),
+                _ => None,
+            });
+            Some((name_of(&of.self_ty), output?))
         }
         _ => None,
-    });
-    let output = |text: String| {
-        let name: String = text
-            .split_once("pub struct ")?
-            .1
-            .chars()
-            .take_while(|c| c.is_alphanumeric())
-            .collect();
-        let (_, of_operation) = text.rsplit_once("\" => ")?;
-        let of_operation = of_operation.split(" where ").next().unwrap_or(of_operation);
-        Some((name, of_operation.replace(' ', "")))
-    };
-    macros.filter_map(output).collect()
+    }
 }
 
 /// Returns the last name of a type, without its parameters.
