@@ -47,8 +47,8 @@ pub use query::time_format::TimeFormat;
 pub use repair::finding::{Finding, Problem, Repaired, Unrepaired};
 pub use repository::BucketRepository;
 pub use results::{
-    AppendProgress, Appended, AppendedMany, Counts, DeletedKey, FoundItem, ItemPage, ItemsPlan, Migrated, PageSlice,
-    RebuiltFigures, RemovedBuckets, Totals,
+    AppendProgress, Appended, AppendedMany, Counts, DeletedItems, FoundItem, ItemsPlan, Migrated, RefreshedFigures,
+    Totals,
 };
 pub use settings::window::{TimeUnit, Window};
 

@@ -37,7 +37,7 @@ pub use builder::OutlierRepositoryBuilder;
 pub use mongo_patterns_core::{Progress, Removed, Repository, Updated};
 pub use repair::finding::{Finding, Problem, Repaired, Unrepaired};
 pub use repository::OutlierRepository;
-pub use results::{Counts, Deleted, Inserted, Migrated, Pushed, PushedMany, Rebalanced, StoredDocument};
+pub use results::{Counts, Migrated, Pushed, PushedMany, Refreshed, StoredDocument};
 
 fuzz_target!(|input: &[u8]| stored(input));
 

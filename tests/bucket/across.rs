@@ -95,6 +95,10 @@ async fn a_filter_applies_to_single_items_and_to_keys_and_takes_values_literally
         let sorted: Vec<(u32, Document)> = sorted.collect();
         assert_eq!(sorted, [(1, item(21)), (2, item(21)), (12, item(21)), (1, item(16))]);
         assert_eq!(db.recorder().round_trips(), 1);
+        let order = doc! { "qty": -1, "customerId": 1 };
+        let awaited = trades.find_items(doc! { "ticker": "T1" }).sort(order).limit(4).await.unwrap();
+        let awaited: Vec<(u32, Document)> = awaited.into_iter().map(|found| (found.key, found.item)).collect();
+        assert_eq!(awaited, sorted);
 
         // The fields of items are data: names with `$` and dots stay names, and values are not evaluated.
         let mut hostile = item(99);
@@ -157,8 +161,28 @@ async fn invalid_input_and_other_types_are_errors() {
         let trades = filled(db).await;
         let filter = doc! { "$expr": { "$eq": ["$qty", 1] } };
         assert_refused(trades.items_pipeline(filter.clone()), ErrorKind::InvalidArgument);
-        for find in [trades.find_items(filter), trades.find_items(doc! {}).limit(0)] {
-            let error = find.stream().try_next().await.unwrap_err();
+        let mut session = db.client().start_session().await.unwrap();
+        let zero = || trades.find_items(doc! {}).limit(0);
+        let errors = [
+            trades.find_items(filter).stream().try_next().await.unwrap_err(),
+            zero().stream().try_next().await.unwrap_err(),
+            zero().await.unwrap_err(),
+            zero().explain().await.unwrap_err(),
+            trades
+                .find_items(doc! {})
+                .session(&mut session)
+                .explain()
+                .await
+                .unwrap_err(),
+            trades
+                .find_items(doc! {})
+                .session(&mut session)
+                .stream()
+                .try_next()
+                .await
+                .unwrap_err(),
+        ];
+        for error in errors {
             assert_eq!(
                 (error.kind(), error.operation()),
                 (ErrorKind::InvalidArgument, Some("find_items"))

@@ -68,7 +68,7 @@ async fn pages_are_in_the_order_of_the_items_times() {
                 let appended = trades.append(&123, &Trade { n, date: at(*second) }).await.unwrap();
                 assert_eq!(appended.opened, Some(format!("123_{second:010}")));
             }
-            let pages = trades.pages(&123).limit(10).await.unwrap().pages;
+            let pages = trades.buckets(&123).limit(10).page().await.unwrap().items;
             let firsts: Vec<i64> = pages.iter().map(|page| page.items[0].n).collect();
             assert_eq!(firsts, expected);
         }

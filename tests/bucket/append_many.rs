@@ -13,7 +13,7 @@ fn batch(range: std::ops::Range<i64>, item: fn(i64) -> Trade) -> Vec<Trade> {
 
 /// All items of customer 123, in order, when every page but the last is full.
 async fn history(trades: &Trades, page_size: usize) -> Vec<Trade> {
-    let pages = trades.pages(&123).limit(100_000).await.unwrap().pages;
+    let pages = trades.buckets(&123).limit(100_000).page().await.unwrap().items;
     if let Some((_, full)) = pages.split_last() {
         let is_full = full.iter().all(|page| page.items.len() == page_size);
         assert!(is_full, "every page but the last is full");
@@ -191,7 +191,7 @@ async fn batches_and_single_items_from_many_writers() {
 }
 
 async fn check_all_once(db: &TestDatabase, trades: &Trades, expected: i64) {
-    let pages = trades.pages(&123).limit(100_000).await.unwrap().pages;
+    let pages = trades.buckets(&123).limit(100_000).page().await.unwrap().items;
     let mut stored: Vec<i64> = pages.iter().flat_map(|page| numbers(&page.items)).collect();
     assert_eq!(i64::try_from(stored.len()).unwrap(), expected);
     stored.sort_unstable();

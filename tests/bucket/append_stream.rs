@@ -30,7 +30,7 @@ fn by_key(items: &[(u32, Trade)]) -> BTreeMap<u32, Vec<Trade>> {
 }
 
 async fn history(trades: &Trades, key: u32) -> Vec<Trade> {
-    let pages = trades.pages(&key).limit(100_000).await.unwrap().pages;
+    let pages = trades.buckets(&key).limit(100_000).page().await.unwrap().items;
     pages.into_iter().flat_map(|page| page.items).collect()
 }
 

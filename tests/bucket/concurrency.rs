@@ -50,7 +50,7 @@ impl Load {
     }
 
     async fn check(&self, trades: &Trades, db: &TestDatabase) {
-        let pages = trades.pages(&0).limit(10_000).await.unwrap().pages;
+        let pages = trades.buckets(&0).limit(10_000).page().await.unwrap().items;
         let open = pages.iter().filter(|page| page.items.len() < self.page_size as usize);
         assert!(open.count() <= 1, "all pages but one are full");
         let mut stored = BTreeSet::new();

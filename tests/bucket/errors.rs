@@ -39,7 +39,7 @@ async fn an_unreachable_server_is_named_as_such() {
     let errors = [
         trades.append(&123, &spread(0)).await.unwrap_err(),
         trades.page(&123, 1).await.unwrap_err(),
-        trades.pages(&123).await.unwrap_err(),
+        trades.buckets(&123).page().await.unwrap_err(),
         trades.newest(&123, 1).await.unwrap_err(),
         trades.counts(&123).await.unwrap_err(),
         trades.count_pages(&123).await.unwrap_err(),
@@ -94,7 +94,7 @@ async fn an_error_of_an_item_of_another_type_has_its_position() {
         plain(db).insert_one(bucket).await.unwrap();
         let errors = [
             trades.page(&123, 1).await.unwrap_err(),
-            trades.pages(&123).await.unwrap_err(),
+            trades.buckets(&123).page().await.unwrap_err(),
             trades.newest(&123, 10).await.unwrap_err(),
         ];
         for error in errors {

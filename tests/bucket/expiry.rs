@@ -1,4 +1,4 @@
-//! Expiry: removals of old buckets, and a TTL index.
+//! Expiry: deletions of old items, and a TTL index.
 
 use futures::future::join_all;
 use futures::stream;
@@ -19,7 +19,7 @@ async fn numbers(trades: &Trades, key: u32) -> Vec<i64> {
 }
 
 #[tokio::test]
-async fn only_buckets_whose_items_are_all_old_are_removed() {
+async fn only_buckets_whose_items_are_all_old_are_deleted() {
     testkit::run(async |db| {
         let trades = trades(db).await;
         let items = trades_of(0..35);
@@ -28,18 +28,21 @@ async fn only_buckets_whose_items_are_all_old_are_removed() {
         db.recorder().clear();
         for (second, buckets, first) in [(0, 0, 0), (9, 0, 0), (10, 1, 10), (10, 0, 10), (29, 1, 20), (30, 1, 30)] {
             db.recorder().clear();
-            let removed = trades.remove_before(&123, at(SECOND + second)).await.unwrap();
-            assert_eq!(removed.buckets, buckets, "{second}");
+            let deleted = trades.delete_key_before(&123, at(SECOND + second)).await.unwrap();
+            assert_eq!(deleted.documents, buckets, "{second}");
             assert_eq!(db.recorder().names(), ["delete"]);
             assert_eq!(numbers(&trades, 123).await, (first..35).collect::<Vec<_>>());
         }
         let mut session = transaction(db).await;
-        let removal = trades.remove_before(&123, at(SECOND + 35)).session(&mut session);
-        assert_eq!(removal.await.unwrap().buckets, 1);
+        let deletion = trades.delete_key_before(&123, at(SECOND + 35)).session(&mut session);
+        assert_eq!(deletion.await.unwrap().documents, 1);
         session.abort_transaction().await.unwrap();
         assert_eq!(numbers(&trades, 123).await, (30..35).collect::<Vec<_>>());
         // The open bucket too.
-        assert_eq!(trades.remove_before(&123, at(SECOND + 35)).await.unwrap().buckets, 1);
+        assert_eq!(
+            trades.delete_key_before(&123, at(SECOND + 35)).await.unwrap().documents,
+            1
+        );
         assert_eq!(numbers(&trades, 123).await, Vec::<i64>::new());
         assert_eq!(numbers(&trades, 12).await.len(), 35);
         trades.append(&123, &spread(40)).await.unwrap();
@@ -63,18 +66,18 @@ async fn a_late_item_and_an_item_without_a_date_keep_their_bucket() {
         };
         let other = doc! { "_id": format!("1_{}", SECOND + 2), "customerId": 1, "count": 0, "history": "none" };
         plain(db).insert_many([timeless]).await.unwrap();
-        assert_eq!(trades.remove_before(&1, at(SECOND)).await.unwrap().buckets, 0);
-        assert_eq!(trades.remove_before(&1, at(SECOND + 1)).await.unwrap().buckets, 1);
+        assert_eq!(trades.delete_key_before(&1, at(SECOND)).await.unwrap().documents, 0);
+        assert_eq!(trades.delete_key_before(&1, at(SECOND + 1)).await.unwrap().documents, 1);
         assert_eq!(ids(&all(&plain(db)).await), [format!("1_{}", SECOND + 1)]);
         plain(db).delete_many(doc! {}).await.unwrap();
         plain(db).insert_one(other).await.unwrap();
-        assert_eq!(trades.remove_all_before(DateTime::MAX).await.unwrap().buckets, 0);
+        assert_eq!(trades.delete_before(DateTime::MAX).await.unwrap().documents, 0);
     })
     .await;
 }
 
 #[tokio::test]
-async fn old_buckets_of_all_keys_are_removed_in_chunks() {
+async fn old_buckets_of_all_keys_are_deleted_in_chunks() {
     testkit::run(async |db| {
         let trades = trades(db).await;
         let items = (0..20_u32).flat_map(|key| (0..35).map(move |n| (key, spread(n))));
@@ -84,9 +87,9 @@ async fn old_buckets_of_all_keys_are_removed_in_chunks() {
         plain(db).insert_many(foreign).await.unwrap();
         db.recorder().clear();
         let mut seen = Vec::new();
-        let removal = trades.remove_all_before(at(SECOND + 20)).chunk_buckets(15);
-        let removed = removal.on_progress(|at| seen.push(at.buckets)).await.unwrap();
-        assert_eq!((removed.buckets, seen), (40, vec![15, 30, 40]));
+        let deletion = trades.delete_before(at(SECOND + 20)).chunk_buckets(15);
+        let deleted = deletion.on_progress(|at| seen.push(at.documents)).await.unwrap();
+        assert_eq!((deleted.documents, seen), (40, vec![15, 30, 40]));
         assert_eq!(
             db.recorder().names(),
             ["find", "delete", "find", "delete", "find", "delete", "find"]
@@ -94,13 +97,13 @@ async fn old_buckets_of_all_keys_are_removed_in_chunks() {
         for key in 0..20 {
             assert_eq!(numbers(&trades, key).await, (20..35).collect::<Vec<_>>());
         }
-        assert_eq!(trades.remove_all_before(at(SECOND + 20)).await.unwrap().buckets, 0);
-        let error = trades.remove_all_before(at(5)).chunk_buckets(0).await.unwrap_err();
+        assert_eq!(trades.delete_before(at(SECOND + 20)).await.unwrap().documents, 0);
+        let error = trades.delete_before(at(5)).chunk_buckets(0).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Configuration);
         let timeless = untimed::<u32, Trade>(db).build().unwrap();
         for error in [
-            timeless.remove_before(&1, at(5)).await.unwrap_err(),
-            timeless.remove_all_before(at(5)).await.unwrap_err(),
+            timeless.delete_key_before(&1, at(5)).await.unwrap_err(),
+            timeless.delete_before(at(5)).await.unwrap_err(),
         ] {
             assert_eq!(error.kind(), ErrorKind::Configuration);
         }
@@ -121,8 +124,8 @@ async fn no_new_item_is_removed_while_64_tasks_append() {
                     trades.append(&1, &spread(1000 + task * 5 + n)).await.unwrap();
                     let before = at(SECOND + 1000);
                     match task % 16 {
-                        0 => drop(trades.remove_before(&1, before).await.unwrap()),
-                        1 => drop(trades.remove_all_before(before).chunk_buckets(1).await.unwrap()),
+                        0 => drop(trades.delete_key_before(&1, before).await.unwrap()),
+                        1 => drop(trades.delete_before(before).chunk_buckets(1).await.unwrap()),
                         _ => {}
                     }
                 }
@@ -139,27 +142,27 @@ async fn no_new_item_is_removed_while_64_tasks_append() {
 }
 
 #[tokio::test]
-async fn an_exact_removal_moves_the_later_items_up() {
+async fn an_exact_deletion_moves_the_later_items_up() {
     testkit::run(async |db| {
         let orders = prepared(db, figured(db)).await;
         for second in [0, 3, 10, 17, 34, 40] {
             plain(db).delete_many(doc! {}).await.unwrap();
             append_orders(&orders, 1, 35).await;
-            let removed = orders.remove_before(&1, at(SECOND + second)).exact().await.unwrap();
+            let deleted = orders.delete_key_before(&1, at(SECOND + second)).exact().await.unwrap();
             // The last page has five items.
-            let in_buckets = removed.buckets * 10 - if second == 40 { 5 } else { 0 };
-            assert_eq!(in_buckets + removed.items, u64::try_from(second.min(35)).unwrap());
+            let in_buckets = deleted.documents * 10 - if second == 40 { 5 } else { 0 };
+            assert_eq!(in_buckets + deleted.items, u64::try_from(second.min(35)).unwrap());
             let left = collected(orders.items(&1).stream()).await;
             assert_eq!(left, orders_of(second.min(35)..35));
             check(db, &orders).await;
-            let again = orders.remove_before(&1, at(SECOND + second)).exact().await.unwrap();
-            assert_eq!((again.buckets, again.items), (0, 0));
+            let again = orders.delete_key_before(&1, at(SECOND + second)).exact().await.unwrap();
+            assert_eq!((again.documents, again.items), (0, 0));
         }
         // In a transaction of the caller.
         append_orders(&orders, 1, 35).await;
         let mut session = transaction(db).await;
-        let removal = orders.remove_before(&1, at(SECOND + 13)).exact();
-        assert_eq!(removal.session(&mut session).await.unwrap().items, 3);
+        let deletion = orders.delete_key_before(&1, at(SECOND + 13)).exact();
+        assert_eq!(deletion.session(&mut session).await.unwrap().items, 3);
         session.abort_transaction().await.unwrap();
         check_totals(&orders.totals(&1).await.unwrap(), &orders_of(0..35));
     })

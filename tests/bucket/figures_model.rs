@@ -24,7 +24,7 @@ enum Call {
     Foreign(bool),
     Totals(i64, i64),
     Repair,
-    Rebuild,
+    Refresh,
 }
 
 fn call() -> impl Strategy<Value = (usize, Call)> {
@@ -40,7 +40,7 @@ fn call() -> impl Strategy<Value = (usize, Call)> {
         1 => any::<bool>().prop_map(Call::Foreign),
         4 => (0..9_i64, 0..9_i64).prop_map(|(from, length)| Call::Totals(from, from + length)),
         1 => Just(Call::Repair),
-        1 => Just(Call::Rebuild),
+        1 => Just(Call::Refresh),
     ];
     (0..2_usize, call)
 }
@@ -66,7 +66,7 @@ async fn random_calls_with_counts() {
 
 async fn check_calls(db: &TestDatabase, orders: &Orders) {
     check_random(db, call(), async |Sequence { number, calls, .. }| {
-        // A rebuild reads the buckets of all keys.
+        // A refresh reads the buckets of all keys.
         plain(db).delete_many(doc! {}).await.unwrap();
         let mut items: [Vec<Document>; 2] = Default::default();
         let mut next = 0;
@@ -138,27 +138,21 @@ async fn check_calls(db: &TestDatabase, orders: &Orders) {
                     }
                 }
                 Call::Repair => {
-                    let repaired = collected(orders.repair().key(&key).stream()).await;
+                    let repaired = collected(orders.repair_key(&key).stream()).await;
                     assert!(
                         repaired.iter().all(|repaired| repaired.unrepaired.is_none()),
                         "{repaired:?}"
                     );
-                    let findings = collected(orders.verify().key(&key).stream()).await;
+                    let findings = collected(orders.verify_key(&key).stream()).await;
                     assert_eq!(findings, []);
                 }
-                Call::Rebuild => drop(orders.rebuild_figures().await.unwrap()),
+                Call::Refresh => drop(orders.refresh_figures().await.unwrap()),
             }
         }
         for (of, items) in items.iter().enumerate() {
             let key = number * 2 + u32::try_from(of).unwrap();
             check_totals(&orders.totals(&key).await.unwrap(), items);
-            orders
-                .repair()
-                .key(&key)
-                .stream()
-                .try_collect::<Vec<_>>()
-                .await
-                .unwrap();
+            orders.repair_key(&key).stream().try_collect::<Vec<_>>().await.unwrap();
             check_totals(&orders.totals(&key).await.unwrap(), items);
         }
         check(db, orders).await;

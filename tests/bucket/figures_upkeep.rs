@@ -1,4 +1,4 @@
-//! Figures of stored buckets: verified, repaired, rebuilt and migrated; other programs, concurrent writers and faults.
+//! Figures of stored buckets: verified, repaired, refreshed and migrated; other programs, concurrent writers and faults.
 
 use futures::TryStreamExt;
 use futures::future::join_all;
@@ -113,7 +113,7 @@ async fn sums_of_doubles_are_verified_with_a_tolerance() {
         }
         assert_eq!(problems(&orders).await, []);
         assert_eq!(repaired(&orders).await, []);
-        assert_eq!(orders.rebuild_figures().await.unwrap().buckets, 1);
+        assert_eq!(orders.refresh_figures().await.unwrap().documents, 1);
         assert_eq!(problems(&orders).await, []);
     })
     .await;
@@ -160,14 +160,14 @@ async fn a_collection_gets_figures_on_the_server() {
         let orders = figured(db).build().unwrap();
         assert_refused(orders.ensure_indexes().await, ErrorKind::SettingsMismatch);
         let other = figured(db).page_size(7).build().unwrap();
-        assert_refused(other.rebuild_figures().await, ErrorKind::SettingsMismatch);
+        assert_refused(other.refresh_figures().await, ErrorKind::SettingsMismatch);
         let items = orders_of(0..35);
         check_totals(&orders.totals(&1).await.unwrap(), &items);
 
         db.recorder().clear();
-        assert_eq!(orders.rebuild_figures().await.unwrap().buckets, 5);
+        assert_eq!(orders.refresh_figures().await.unwrap().documents, 5);
         assert_eq!(db.recorder().names(), ["find", "find", "update", "update"]);
-        assert_eq!(orders.rebuild_figures().await.unwrap().buckets, 0);
+        assert_eq!(orders.refresh_figures().await.unwrap().documents, 0);
         orders.ensure_indexes().await.unwrap();
         check(db, &orders).await;
         check_totals(&orders.totals(&1).await.unwrap(), &items);
@@ -176,7 +176,7 @@ async fn a_collection_gets_figures_on_the_server() {
 
         // Another figure for the same collection.
         let counted = figured(db).count_by("ticker").build().unwrap();
-        assert_eq!(counted.rebuild_figures().await.unwrap().buckets, 5);
+        assert_eq!(counted.refresh_figures().await.unwrap().documents, 5);
         check(db, &counted).await;
         assert_eq!(counted.totals(&1).await.unwrap().counts("ticker").len(), 3);
     })
@@ -297,7 +297,7 @@ async fn totals_are_exact_between_the_two_commands_of_an_update() {
         check_totals(&orders.totals(&1).await.unwrap(), &items);
         let range = orders.totals(&1).from(DateTime::from_millis(0)).await.unwrap();
         check_totals(&range, &items);
-        assert_eq!(orders.rebuild_figures().await.unwrap().buckets, 1);
+        assert_eq!(orders.refresh_figures().await.unwrap().documents, 1);
         check(db, &orders).await;
     })
     .await;
@@ -318,7 +318,7 @@ async fn a_marked_bucket_stays_out_of_the_expiry_until_its_figures_are_computed(
             orders.append(&1, &order(n)).await.unwrap();
             assert_eq!(expires().await, 0, "{n} appends");
         }
-        assert_eq!(orders.rebuild_figures().await.unwrap().buckets, 1);
+        assert_eq!(orders.refresh_figures().await.unwrap().documents, 1);
         assert_eq!(expires().await, 1);
         let stored = plain(db).find_one(doc! {}).await.unwrap().unwrap();
         let times = stored.get_document("figures").unwrap().get_document("date").unwrap();

@@ -175,8 +175,8 @@ async fn the_end_of_a_slice_is_a_position_in_each_direction() {
         assert_eq!((older.items, older.last_token), (vec![], newest.last_token));
 
         let all = trades.items(&123).limit(20).page().await.unwrap();
-        let last = trades.items(&123).limit(2).page().before(all.last_token.clone());
-        let last = last.await.unwrap();
+        let last = trades.items(&123).limit(2).before(all.last_token.clone());
+        let last = last.page().await.unwrap();
         assert_eq!((numbers(&last.items), &last.last_token), (vec![6, 7], &all.last_token));
         let after = trades.items(&123).after(last.last_token).page().await.unwrap();
         assert_eq!(after.items, []);

@@ -21,7 +21,7 @@ async fn append_all<T: Serialize>(trades: &BucketRepository<u32, T>, items: &[T]
 
 /// The numbers of all items of a key, in order.
 async fn numbers_of(trades: &Trades, key: u32) -> Vec<i64> {
-    let pages = trades.pages(&key).limit(100_000).await.unwrap().pages;
+    let pages = trades.buckets(&key).limit(100_000).page().await.unwrap().items;
     let open = pages.iter().filter(|page| page.items.len() < 10);
     assert!(open.count() <= 1, "all pages but one are full");
     pages.iter().flat_map(|page| numbers(&page.items)).collect()

@@ -174,7 +174,7 @@ async fn user_types_are_keys_of_every_call() {
         assert_eq!(of_user, (0..=30).step_by(3).collect::<Vec<_>>());
         let findings = collected(users.verify().stream()).await;
         assert!(findings.is_empty(), "{findings:?}");
-        assert!(collected(users.verify().key(&name(1)).stream()).await.is_empty());
+        assert!(collected(users.verify_key(&name(1)).stream()).await.is_empty());
 
         // Into a flat collection and back, with the same keys.
         let flat = db.collection::<Document>("flat");
@@ -209,21 +209,15 @@ async fn keys_out_of_range_are_refused_by_every_call() {
         for (refused, operation) in [
             (strings.append(&long, &1).await.map(drop), "append"),
             (strings.page(&long, 1).await.map(drop), "page"),
-            (strings.pages(&long).await.map(drop), "pages"),
+            (strings.buckets(&long).page().await.map(drop), "buckets"),
             (strings.newest(&long, 1).await.map(drop), "newest"),
             (strings.counts(&long).await.map(drop), "counts"),
             (strings.count_pages(&long).await.map(drop), "count_pages"),
             (strings.items(&long).stream().try_next().await.map(drop), "items"),
             (strings.keys().after(&long).stream().try_next().await.map(drop), "keys"),
             (strings.delete_key(&long).await.map(drop), "delete_key"),
-            (
-                strings.verify().key(&long).stream().try_next().await.map(drop),
-                "verify",
-            ),
-            (
-                strings.repair().key(&long).stream().try_next().await.map(drop),
-                "repair",
-            ),
+            (strings.verify_key(&long).stream().try_next().await.map(drop), "verify"),
+            (strings.repair_key(&long).stream().try_next().await.map(drop), "repair"),
             (repository::<u64>(db).append(&u64::MAX, &1).await.map(drop), "append"),
         ] {
             let error = refused.unwrap_err();

@@ -55,6 +55,12 @@ async fn each_key_is_returned_once_in_few_round_trips() {
             assert_eq!(documents, 0);
             let few = 16 * i64::from(keys) + 200;
             assert!(entries <= few, "{entries} entries for {keys} keys of {buckets}");
+            assert_eq!(trades.keys().await.unwrap(), expected);
+            for limit in [1, 5, 101, 5000_u32] {
+                let first = expected.iter().take(limit as usize).copied().collect::<Vec<_>>();
+                assert_eq!(trades.keys().limit(limit).await.unwrap(), first);
+                assert_eq!(collected(trades.keys().limit(limit).stream()).await, first);
+            }
         }
     })
     .await;
@@ -95,6 +101,7 @@ async fn a_bucket_that_names_no_key_is_an_error_that_names_it() {
             }
         }
         assert_eq!(keys, [123, 5]);
+        assert!(trades.keys().await.unwrap_err().is_corrupt());
         // The first before the strings, and the first after them.
         assert_eq!(named, [0, 2, 3, 4, 5, 6].map(|number: usize| ids[number].clone()));
     })
@@ -114,10 +121,10 @@ async fn keys_are_read_and_deleted_in_the_callers_session() {
         assert_eq!(all_keys(&trades).await, [1]);
         db.recorder().clear();
         let deleted = trades.delete_key(&2).session(&mut session).await.unwrap();
-        assert_eq!((deleted.buckets, db.recorder().round_trips()), (1, 1));
+        assert_eq!((deleted.documents, db.recorder().round_trips()), (1, 1));
         session.abort_transaction().await.unwrap();
         let deleted = trades.delete_key(&1).session(&mut session).await.unwrap();
-        assert_eq!(deleted.buckets, 1, "also where no transaction is running");
+        assert_eq!(deleted.documents, 1, "also where no transaction is running");
     })
     .await;
 }
@@ -152,12 +159,15 @@ async fn a_key_is_deleted_with_all_its_buckets_and_no_other() {
             plain(db).insert_many(own.chain([hand_written])).await.unwrap();
             db.recorder().clear();
             let deleted = names.delete_key(key).await.unwrap();
-            assert_eq!((deleted.found, deleted.buckets), (true, 6));
+            assert_eq!((deleted.found, deleted.documents), (true, 6));
             assert_eq!(db.recorder().names(), ["delete", "find"]);
             assert_eq!(all(&plain(db)).await, expected, "{key}");
             db.recorder().clear();
             let again = names.delete_key(key).await.unwrap();
-            assert_eq!((again.found, again.buckets, db.recorder().round_trips()), (false, 0, 2));
+            assert_eq!(
+                (again.found, again.documents, db.recorder().round_trips()),
+                (false, 0, 2)
+            );
             assert_eq!(all(&plain(db)).await, expected);
         }
     })
@@ -172,7 +182,7 @@ async fn a_deletion_examines_the_buckets_of_its_key_and_needs_no_retries() {
         let once = mongo_patterns::RetryPolicy::default().with_max_attempts(1);
         let trades = ready(db, builder(db).retry(once)).await;
         plant(db, 100..200, 5).await;
-        assert_eq!(trades.delete_key(&150).await.unwrap().buckets, 5);
+        assert_eq!(trades.delete_key(&150).await.unwrap().documents, 5);
         let examined = explain_last(db).await;
         assert_eq!((examined.index.as_str(), examined.documents), ("_id_", 0));
         assert_eq!(all_keys(&trades).await.len(), 99);
@@ -204,7 +214,7 @@ async fn concurrent_appends_are_deleted_or_stored() {
         let deletes = async {
             let mut buckets = 0;
             for _ in 0..20 {
-                buckets += trades.delete_key(&1).await.unwrap().buckets;
+                buckets += trades.delete_key(&1).await.unwrap().documents;
             }
             buckets
         };

@@ -72,10 +72,10 @@ async fn documents_of_the_manual_are_read_and_appended_to() {
             trades.append(&123, &msft()).await.unwrap();
         }
         assert_eq!(trades.counts(&123).await.unwrap().pages, 2);
-        let slice = trades.pages(&123).await.unwrap();
-        assert_eq!(slice.pages[0].id, "123_1698349623");
+        let slice = trades.buckets(&123).limit(1).page().await.unwrap();
+        assert_eq!(slice.items[0].id, "123_1698349623");
         assert_eq!(
-            trades.pages(&123).after(slice.next).await.unwrap().pages[0].items,
+            trades.buckets(&123).after(slice.next).page().await.unwrap().items[0].items,
             [msft()]
         );
     })

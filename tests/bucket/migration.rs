@@ -108,14 +108,14 @@ async fn there_and_back<K: Key>(db: &TestDatabase, keys: &[Bson], page_size: u32
     let expected = buckets::<K>(&documents, "customerId", page_size as usize, true);
     assert_eq!(stored(&plain(db)).await, expected);
     let numbers = (documents.len() as u64, expected.len() as u64);
-    assert_eq!((migrated.items, migrated.buckets), numbers);
+    assert_eq!((migrated.items, migrated.documents), numbers);
     assert_eq!((migrated.keys, migrated.resumed), (keys.len() as u64, false));
     assert_eq!(violations(&plain(db), i32::try_from(page_size).unwrap()).await, []);
 
     let back = db.plain_collection("back");
     back.drop().await.unwrap();
     let migrated = trades.migrate_to_flat(&back).chunk(40).await.unwrap();
-    assert_eq!((migrated.items, migrated.buckets), numbers);
+    assert_eq!((migrated.items, migrated.documents), numbers);
     assert!(stored(&back).await == self::back::<K>(&all(&flat(db)).await, "customerId"));
 
     for key in keys {
@@ -211,7 +211,7 @@ async fn items_without_an_id_get_one_with_their_position() {
             trades.append(&123, &same_second(n)).await.unwrap();
         }
         let migrated = trades.migrate_to_flat(&flat(db)).await.unwrap();
-        assert_eq!((migrated.keys, migrated.items, migrated.buckets), (1, 12, 2));
+        assert_eq!((migrated.keys, migrated.items, migrated.documents), (1, 12, 2));
         let documents = all(&flat(db)).await;
         let first = doc! { "_id": format!("123_{SECOND}_0"), "customerId": 123, "n": 0_i64, "date": at(SECOND) };
         assert_eq!(raw(&documents[0]), raw(&first));

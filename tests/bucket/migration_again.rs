@@ -52,7 +52,7 @@ async fn begin(db: &TestDatabase) {
 
 /// Checks that all documents are migrated, and that the record says so.
 async fn check(db: &TestDatabase, migrated: Migrated) {
-    assert_eq!((migrated.keys, migrated.items, migrated.buckets), (6, ITEMS, 12));
+    assert_eq!((migrated.keys, migrated.items, migrated.documents), (6, ITEMS, 12));
     assert!(stored(&plain(db)).await == buckets::<u32>(&six_keys(), "customerId", 10, false));
     let mut records = all(&records(db)).await;
     records.retain(|record| record.get_document("_id").unwrap().get_str("kind").unwrap() == "migration");

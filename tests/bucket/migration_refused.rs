@@ -134,7 +134,7 @@ async fn pages_that_would_exceed_the_limit_of_a_document() {
 
         let smaller = histories::<u32>(db).page_size(2).build().unwrap();
         let migrated = smaller.migrate_from_flat(&flat(db)).await.unwrap();
-        assert_eq!((migrated.items, migrated.buckets), (6, 4));
+        assert_eq!((migrated.items, migrated.documents), (6, 4));
     })
     .await;
 }
@@ -210,7 +210,7 @@ async fn a_target_that_is_not_empty() {
 
         stored_alone(&plain(db), &stranger).await;
         let migrated = trades.migrate_from_flat(&flat).allow_non_empty_target().await.unwrap();
-        let numbers = (migrated.keys, migrated.items, migrated.buckets);
+        let numbers = (migrated.keys, migrated.items, migrated.documents);
         assert_eq!(numbers, (4, 4, 4), "existing documents are not counted");
         let mut expected = buckets::<u32>(&documents, "customerId", 2, false);
         expected.push(raw(&stranger));

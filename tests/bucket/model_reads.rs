@@ -18,7 +18,7 @@ pub enum Read {
     Newest(u32),
     Items {
         skip: u64,
-        limit: u64,
+        limit: u32,
         newest_first: bool,
     },
     PagesOfItems(u64, bool),
@@ -39,9 +39,9 @@ pub fn reads(seconds: i64) -> impl Strategy<Value = Read> {
         1 => (1..4_u32, any::<bool>()).prop_map(|(limit, newest_first)| Read::Pages(limit, newest_first)),
         1 => (1..4_u32).prop_map(Read::PagesBack),
         1 => (1..20_u32).prop_map(Read::Newest),
-        2 => (0..20_u64, 1..20_u64, any::<bool>())
+        2 => (0..20_u64, 1..20_u32, any::<bool>())
             .prop_map(|(skip, limit, newest_first)| Read::Items { skip, limit, newest_first }),
-        1 => (1..7_u64, any::<bool>()).prop_map(|(limit, newest_first)| Read::PagesOfItems(limit, newest_first)),
+        1 => (1..7_u32, any::<bool>()).prop_map(|(limit, newest_first)| Read::PagesOfItems(limit, newest_first)),
         2 => (0..seconds, -1..seconds / 2 + 2, any::<bool>())
             .prop_map(|(from, length, newest_first)| Read::Range { from, length, newest_first }),
         1 => Just(Read::Counts),
@@ -82,10 +82,10 @@ pub async fn check(trades: &Trades, key: u32, pages: &[(String, Vec<Trade>)], re
         Read::Pages(limit, newest_first) => {
             let (mut walked, mut token) = (Vec::new(), None);
             loop {
-                let slice = trades.pages(&key).limit(limit).after(token);
+                let slice = trades.buckets(&key).limit(limit).after(token);
                 let slice = if newest_first { slice.newest_first() } else { slice };
-                let slice = slice.await.unwrap();
-                walked.extend(slice.pages.into_iter().map(|page| (page.id, page.items)));
+                let slice = slice.page().await.unwrap();
+                walked.extend(slice.items.into_iter().map(|page| (page.id, page.items)));
                 token = slice.next;
                 if token.is_none() {
                     break;
@@ -97,12 +97,12 @@ pub async fn check(trades: &Trades, key: u32, pages: &[(String, Vec<Trade>)], re
             assert_eq!(walked, pages);
         }
         Read::PagesBack(limit) => {
-            let mut slice = trades.pages(&key).newest_first().limit(1).await.unwrap();
-            let mut walked: Vec<Trade> = slice.pages.drain(..).flat_map(|page| page.items).collect();
+            let slice = trades.buckets(&key).newest_first().limit(1).page().await.unwrap();
+            let mut walked: Vec<Trade> = slice.items.into_iter().flat_map(|page| page.items).collect();
             let mut token = slice.next;
             while let Some(place) = token {
-                let slice = trades.pages(&key).before(place).limit(limit).await.unwrap();
-                let before = slice.pages.into_iter().flat_map(|page| page.items);
+                let slice = trades.buckets(&key).before(place).limit(limit).page().await.unwrap();
+                let before = slice.items.into_iter().flat_map(|page| page.items);
                 walked = before.chain(walked).collect();
                 token = slice.previous;
             }
@@ -118,8 +118,8 @@ pub async fn check(trades: &Trades, key: u32, pages: &[(String, Vec<Trade>)], re
             limit,
             newest_first,
         } => {
-            let read: Vec<Trade> = collected(asked(newest_first).skip(skip).limit(limit).stream()).await;
-            let (skip, limit) = (usize::try_from(skip).unwrap(), usize::try_from(limit).unwrap());
+            let read = asked(newest_first).skip(skip).limit(limit).page().await.unwrap().items;
+            let (skip, limit) = (usize::try_from(skip).unwrap(), limit as usize);
             let expected = in_order(newest_first).into_iter().skip(skip).take(limit);
             assert_eq!(read, expected.collect::<Vec<_>>());
         }
@@ -158,8 +158,8 @@ pub async fn check(trades: &Trades, key: u32, pages: &[(String, Vec<Trade>)], re
             assert_eq!(trades.count_pages(&key).await.unwrap(), counts.pages);
         }
         Read::Verify => {
-            assert_eq!(collected(trades.verify().key(&key).stream()).await, []);
-            let repaired = collected(trades.repair().key(&key).stream()).await;
+            assert_eq!(collected(trades.verify_key(&key).stream()).await, []);
+            let repaired = collected(trades.repair_key(&key).stream()).await;
             assert!(repaired.is_empty(), "{repaired:?}");
         }
     }

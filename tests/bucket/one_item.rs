@@ -25,8 +25,8 @@ async fn filled(db: &TestDatabase, page_size: u32, count: i64) -> Trades {
 
 /// The ids of the items of customer 123, page by page.
 async fn pages(trades: &Trades) -> Vec<Vec<i64>> {
-    let slice = trades.pages(&123).limit(10_000).await.unwrap();
-    slice.pages.iter().map(|page| numbers(&page.items)).collect()
+    let page = trades.buckets(&123).limit(10_000).page().await.unwrap();
+    page.items.iter().map(|page| numbers(&page.items)).collect()
 }
 
 fn chunks(items: &[i64], page_size: u32) -> Vec<Vec<i64>> {

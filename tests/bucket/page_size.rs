@@ -138,7 +138,7 @@ async fn change_under_load(db: &TestDatabase, old: u32, new: u32) {
     let indexes = plain(db).list_index_names().await.unwrap();
     assert_eq!(indexes, ["_id_", new_size.indexes()[0].indexes()[0].name.as_str()]);
     let again = new_size.migrate_page_size_from(old).await.unwrap();
-    assert_eq!((again.keys, again.buckets), (0, 0), "and nothing is left to do");
+    assert_eq!((again.keys, again.documents), (0, 0), "and nothing is left to do");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -197,7 +197,7 @@ async fn a_key_that_cannot_be_rewritten_stops_a_migration_to_larger_pages() {
 
         plain(db).delete_one(doc! { "_id": damaged.get("_id") }).await.unwrap();
         let change = new_size.migrate_page_size_from(3).await.unwrap();
-        assert_eq!((change.keys, change.buckets), (1, 1));
+        assert_eq!((change.keys, change.documents), (1, 1));
         assert_eq!(new_size.page(&123, 1).await.unwrap().unwrap().items.len(), 8);
     })
     .await;

@@ -1,7 +1,8 @@
 //! Pages by number and by cursor, and the newest items.
 
 use mongo_patterns::ErrorKind;
-use mongo_patterns::bucket::{PageSlice, PageToken};
+use mongo_patterns::bucket::{Bucket, PageToken};
+use mongo_patterns::list::Page;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, doc};
 
@@ -18,9 +19,9 @@ async fn four_pages(db: &TestDatabase) -> Trades {
     trades
 }
 
-/// The number of the first item of each page.
-fn firsts(slice: &PageSlice<u32, Trade>) -> Vec<i64> {
-    slice.pages.iter().map(|page| page.items[0].n).collect()
+/// The number of the first item of each bucket.
+fn firsts(page: &Page<Bucket<u32, Trade>, PageToken>) -> Vec<i64> {
+    page.items.iter().map(|page| page.items[0].n).collect()
 }
 
 #[tokio::test]
@@ -70,61 +71,78 @@ async fn pages_are_numbered_from_one_and_read_from_the_nearer_end() {
 }
 
 #[tokio::test]
-async fn a_slice_has_tokens_in_both_directions_and_orders() {
+async fn a_page_of_buckets_has_tokens_in_both_directions_and_orders() {
     testkit::run(async |db| {
         let trades = four_pages(db).await;
         let second = trades.page(&123, 2).await.unwrap().unwrap().token().clone();
         db.recorder().clear();
+        let buckets = || trades.buckets(&123);
 
-        let slice = trades.pages(&123).after(second.clone()).limit(5).await.unwrap();
-        assert_eq!((firsts(&slice), slice.next), (vec![20, 30], None));
-        assert_eq!(slice.previous, Some(slice.pages[0].token().clone()));
+        let page = buckets().after(second.clone()).limit(5).page().await.unwrap();
+        assert_eq!((firsts(&page), &page.next), (vec![20, 30], &None));
+        assert_eq!(page.previous, Some(page.items[0].token().clone()));
+        assert_eq!(page.last_token, Some(page.items[1].token().clone()));
 
-        let slice = trades.pages(&123).before(second.clone()).limit(5).await.unwrap();
-        assert_eq!((firsts(&slice), slice.previous), (vec![0], None));
-        assert_eq!(slice.next, Some(slice.pages[0].token().clone()));
+        let page = buckets().before(second.clone()).limit(5).page().await.unwrap();
+        assert_eq!((firsts(&page), &page.previous), (vec![0], &None));
+        assert_eq!(page.next, Some(page.items[0].token().clone()));
 
-        let older = trades.pages(&123).newest_first().after(second.clone());
-        let slice = older.limit(2).await.unwrap();
-        assert_eq!((firsts(&slice), slice.next), (vec![0], None));
+        let older = buckets().newest_first().after(second.clone()).limit(2);
+        let page = older.page().await.unwrap();
+        assert_eq!((firsts(&page), page.next), (vec![0], None));
 
-        let slice = trades.pages(&123).newest_first().before(second).limit(2).await.unwrap();
-        assert_eq!(firsts(&slice), [30, 20]);
-        assert_eq!(slice.next, Some(slice.pages[1].token().clone()));
+        let newer = buckets().newest_first().before(second).limit(2);
+        let page = newer.page().await.unwrap();
+        assert_eq!(firsts(&page), [30, 20]);
+        assert_eq!(page.next, Some(page.items[1].token().clone()));
 
-        let slice = trades.pages(&123).newest_first().limit(3).await.unwrap();
-        assert_eq!(firsts(&slice), [30, 20, 10]);
-        assert_eq!(slice.pages[0].items[0].n, 30, "items stay in the order of arrival");
+        let page = buckets().newest_first().limit(3).page().await.unwrap();
+        assert_eq!(firsts(&page), [30, 20, 10]);
+        assert_eq!(page.items[0].items[0].n, 30, "items stay in the order of arrival");
         assert_eq!(db.recorder().names(), vec!["find"; 5]);
 
-        // The pages end exactly at the limit, so the next slice is empty.
-        let last = trades.pages(&123).limit(4).await.unwrap();
-        let none = trades.pages(&123).after(last.next.unwrap()).await.unwrap();
-        assert_eq!(
-            (none.pages, last.previous, none.previous, none.next),
-            (vec![], None, None, None)
-        );
-        assert_refused(trades.pages(&123).limit(0).await, ErrorKind::InvalidArgument);
+        // The buckets end exactly at the limit, so the next page is empty, and the one before it has the last ones.
+        for newest_first in [false, true] {
+            let asked = || {
+                if newest_first {
+                    buckets().newest_first()
+                } else {
+                    buckets()
+                }
+            };
+            let all = asked().limit(4).page().await.unwrap();
+            assert_eq!(all.previous, None);
+            let none = asked().after(all.next).page().await.unwrap();
+            assert_eq!((&none.items, &none.next), (&vec![], &None));
+            let back = asked().before(none.previous).limit(3).page().await.unwrap();
+            assert_eq!(back.items, all.items[1..]);
+            assert!(back.previous.is_some());
+            let start = asked().before(all.first_token).page().await.unwrap();
+            assert_eq!((&start.items, &start.previous), (&vec![], &None));
+            assert_eq!(asked().after(start.next).page().await.unwrap().items, all.items);
+        }
+        assert_refused(buckets().limit(0).page().await, ErrorKind::InvalidArgument);
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_cursor_page_examines_one_document_at_any_position() {
+async fn a_page_of_one_bucket_examines_one_document_at_any_position() {
     testkit::run(async |db| {
         let trades = trades(db).await;
         let buckets = (0..200).map(|n| full_bucket(SECOND + n));
         plain(db).insert_many(buckets).await.unwrap();
         let far: PageToken = format!("{}", SECOND + 180).parse().unwrap();
         let near: PageToken = format!("{SECOND}").parse().unwrap();
+        let one = || trades.buckets(&123).limit(1);
         for token in [near, far] {
-            trades.pages(&123).after(token.clone()).await.unwrap();
+            one().after(token.clone()).page().await.unwrap();
             let examined = explain_last(db).await;
             assert_eq!((examined.keys, examined.documents), (1, 1), "{examined:?}");
             let tail = token.to_string();
             let bounds = format!("(\"123_{tail}\", \"123`\")");
             assert_eq!(examined.bounds.get_array("_id").unwrap(), &[Bson::String(bounds)]);
-            trades.pages(&123).newest_first().after(token).await.unwrap();
+            one().newest_first().after(token).page().await.unwrap();
             let examined = explain_last(db).await;
             assert!(examined.documents <= 1, "{examined:?}");
             let bounds = format!("(\"123_{tail}\", \"123_\"]");

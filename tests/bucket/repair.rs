@@ -63,9 +63,9 @@ async fn hand_written_ids_are_encoded_and_keys_stay_separate() {
         let planted = [("a_3", 0..2), ("a_3", 2..3), ("a", 3..4), ("a%", 5..6)];
         plant(db, planted.map(|(key, trades)| bucket(key, trades))).await;
         confirm_settings(named.ensure_indexes()).await;
-        let only = collected(named.repair().key("a").stream()).await;
+        let only = collected(named.repair_key("a").stream()).await;
         assert_eq!(only, []);
-        let only = collected(named.repair().key("a_3").stream()).await;
+        let only = collected(named.repair_key("a_3").stream()).await;
         assert_eq!(only[0].findings[0].related_id, Some("a_3".into()));
         assert_eq!((only[0].written, only[0].deleted), (1, 2));
         assert_eq!(repair(&named).await.len(), 1, "the bucket of a%");

@@ -55,14 +55,14 @@ async fn pages_at(notes: &Notes, owner: &str, token: &PageToken) -> usize {
     let mut read = 0;
     for newest_first in [false, true] {
         for before in [false, true] {
-            let pages = notes.pages(owner).limit(100);
+            let pages = notes.buckets(owner).limit(100);
             let pages = if newest_first { pages.newest_first() } else { pages };
             let pages = if before {
                 pages.before(token.clone())
             } else {
                 pages.after(token.clone())
             };
-            for page in pages.await.unwrap().pages {
+            for page in pages.page().await.unwrap().items {
                 assert_eq!(page.key, owner);
                 of_owner(owner, &page.items);
                 read += page.items.len();
@@ -95,7 +95,7 @@ async fn a_page_token_reads_its_key_only() {
     testkit::run(async |db| {
         let notes = notes(db, "notes", 2).await;
         fill(&notes).await;
-        let genuine = notes.pages("12").limit(100).await.unwrap().pages;
+        let genuine = notes.buckets("12").limit(100).page().await.unwrap().items;
         let tokens: Vec<String> = genuine.iter().map(|page| page.token().to_string()).collect();
         assert_eq!(tokens.len(), 4, "{tokens:?}");
         let (mut refused, mut read) = (0, 0);
@@ -164,7 +164,7 @@ async fn a_token_of_another_key_collection_or_page_size_stays_within_the_key() {
         }
         fill(&here).await;
         for (foreign, owner) in [(&here, "12_3"), (&here, ""), (&elsewhere, "123")] {
-            for page in foreign.pages(owner).limit(100).await.unwrap().pages {
+            for page in foreign.buckets(owner).limit(100).page().await.unwrap().items {
                 pages_at(&here, "12", page.token()).await;
             }
             for items in 1..7 {

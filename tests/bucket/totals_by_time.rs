@@ -172,7 +172,7 @@ async fn items_without_a_time_belong_to_no_period() {
                 assert_eq!(orders.totals(&key).by(TimeUnit::Month).await.unwrap(), []);
             }
             // With figures that are those of all items.
-            orders.rebuild_figures().await.unwrap();
+            orders.refresh_figures().await.unwrap();
         }
     })
     .await;
@@ -186,7 +186,7 @@ async fn what_totals_need_is_checked() {
         for refused in [
             without.totals(&1).await.map(drop),
             without.totals(&1).by(TimeUnit::Day).await.map(drop),
-            without.rebuild_figures().await.map(drop),
+            without.refresh_figures().await.map(drop),
             timeless.totals(&1).from(at(SECOND)).await.map(drop),
             timeless.totals(&1).by(TimeUnit::Day).await.map(drop),
         ] {

@@ -25,9 +25,9 @@ async fn hand_written_ids_are_found_under_their_own_key() {
         let keys: Vec<Option<Bson>> = found.iter().map(|finding| finding.related_id.clone()).collect();
         assert_eq!(keys, ["a%", "a%5F3", "a_3"].map(|key| Some(key.into())));
 
-        let of_a = collected(named.verify().key("a").stream()).await;
+        let of_a = collected(named.verify_key("a").stream()).await;
         assert_eq!(problems(&of_a), []);
-        let of_a_3 = collected(named.verify().key("a_3").stream()).await;
+        let of_a_3 = collected(named.verify_key("a_3").stream()).await;
         assert_eq!(problems(&of_a_3), [("a_3_1698335223", Problem::IdFormat)]);
     })
     .await;
@@ -112,7 +112,7 @@ async fn the_cost_of_one_key_is_that_of_its_buckets() {
         plant(db, others.chain([bucket("a", 0..3), bucket("a", 3..7)])).await;
         let named = named(db).build().unwrap();
         db.recorder().clear();
-        let found = collected(named.verify().key("a").stream()).await;
+        let found = collected(named.verify_key("a").stream()).await;
         assert_eq!(problems(&found), [("a_1698335226", Problem::TooManyItems { items: 4 })]);
         // The catalog, and the key once more, because there is a finding.
         assert_eq!(db.recorder().names(), ["find", "aggregate", "aggregate"]);

@@ -195,10 +195,10 @@ async fn totals_and_removals_read_the_windows_of_their_range() {
         assert_eq!(db.recorder().names(), ["aggregate"]);
         assert_eq!(explain_last(db).await.documents, 4);
 
-        let removed = trades.remove_before(&123, at(HOUR + 3603)).await.unwrap();
-        assert_eq!((removed.buckets, removed.items), (3, 0));
-        let removed = trades.remove_before(&123, at(HOUR + 7204)).exact().await.unwrap();
-        assert_eq!((removed.buckets, removed.items), (2, 1));
+        let removed = trades.delete_key_before(&123, at(HOUR + 3603)).await.unwrap();
+        assert_eq!((removed.documents, removed.items), (3, 0));
+        let removed = trades.delete_key_before(&123, at(HOUR + 7204)).exact().await.unwrap();
+        assert_eq!((removed.documents, removed.items), (2, 1));
         let left = collected(trades.items(&123).stream()).await;
         assert_eq!(numbers(&left), (14..100).collect::<Vec<_>>());
         assert_eq!(violations_of(&all(&plain(db)).await, 3, 3600), Vec::<String>::new());

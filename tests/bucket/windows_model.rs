@@ -32,7 +32,7 @@ enum Call {
     /// Replaces the item, or only updates its date.
     Replace(usize, i64, bool),
     Remove(usize),
-    RemoveBefore(i64, bool),
+    DeleteKeyBefore(i64, bool),
     /// Another program changes the time of an item, and may remove the window of its bucket. Then the key is repaired.
     Damage(usize, i64, bool),
     Totals(i64, i64),
@@ -50,7 +50,7 @@ fn call() -> impl Strategy<Value = (usize, Call)> {
         2 => (item(), second(), any::<bool>()).prop_map(|(item, second, within)| Call::AppendAgain(item, second, within)),
         4 => (item(), second(), any::<bool>()).prop_map(|(item, second, part)| Call::Replace(item, second, part)),
         8 => item().prop_map(Call::Remove),
-        1 => (second(), any::<bool>()).prop_map(|(second, exact)| Call::RemoveBefore(second, exact)),
+        1 => (second(), any::<bool>()).prop_map(|(second, exact)| Call::DeleteKeyBefore(second, exact)),
         1 => (item(), second(), any::<bool>()).prop_map(|(item, second, unset)| Call::Damage(item, second, unset)),
         2 => (second(), 1..20_i64).prop_map(|(from, length)| Call::Totals(from, length)),
         10 => reads(38).prop_map(Call::Read),
@@ -196,7 +196,7 @@ impl Model<'_> {
                 assert!(!trades.remove_item(&key, n).await.unwrap().found);
                 self.items[of].retain(|trade| trade.n != n);
             }
-            Call::RemoveBefore(second, exact) => {
+            Call::DeleteKeyBefore(second, exact) => {
                 let time = at(SECOND + second);
                 let pages = self.pages(of).await;
                 let is_old = |page: &&(String, Vec<Trade>)| page.1.iter().all(|trade| before(trade, time));
@@ -206,9 +206,9 @@ impl Model<'_> {
                     .flat_map(|page| &page.1)
                     .map(|trade| trade.n)
                     .collect();
-                let removal = trades.remove_before(&key, time);
+                let removal = trades.delete_key_before(&key, time);
                 let removed = if exact { removal.exact().await } else { removal.await }.unwrap();
-                assert_eq!(removed.buckets, pages.iter().filter(is_old).count() as u64);
+                assert_eq!(removed.documents, pages.iter().filter(is_old).count() as u64);
                 let items = self.items[of].len();
                 self.items[of].retain(|trade| {
                     let is_removed = old.contains(&trade.n) || exact && before(trade, time);
@@ -229,7 +229,7 @@ impl Model<'_> {
                 plain(self.db).update_one(of_item, damage).await.unwrap();
                 let place = self.items[of].iter_mut().find(|other| other.n == n);
                 place.unwrap().date = date;
-                let repaired = collected(trades.repair().key(&key).stream()).await;
+                let repaired = collected(trades.repair_key(&key).stream()).await;
                 assert!(repaired.iter().all(|key| key.unrepaired.is_none()), "{repaired:?}");
             }
             Call::Totals(from, length) => {

@@ -147,7 +147,7 @@ async fn an_open_bucket_of_another_window_is_reported() {
         plain(db).insert_one(&foreign).await.unwrap();
         assert_refused(trades.append(&123, &in_hour(1, 0, 1)).await, ErrorKind::Corrupt);
         assert_eq!(all(&plain(db)).await, [foreign]);
-        let repaired = collected(trades.repair().key(&123).stream()).await;
+        let repaired = collected(trades.repair_key(&123).stream()).await;
         assert_eq!(repaired.len(), 1);
         trades.append(&123, &in_hour(1, 0, 1)).await.unwrap();
         check(db).await;
@@ -186,7 +186,7 @@ async fn a_migration_writes_what_appends_write() {
         let found = collected(trades.verify().stream()).await;
         assert_eq!(found, []);
         let by_migration = all(&plain(db)).await;
-        assert_eq!(by_migration.len() as u64, migrated.buckets);
+        assert_eq!(by_migration.len() as u64, migrated.documents);
         let again = trades.migrate_from_flat(&flat(db)).keep_ids().await.unwrap();
         assert!(again.resumed && again.items == 80);
 

@@ -67,7 +67,7 @@ impl Shop {
         for user in users(0..8) {
             self.books.push(1, &user).await.unwrap();
         }
-        self.books.rebalance(1).await.unwrap();
+        self.books.refresh(1).await.unwrap();
         let product = doc! { "_id": 1, "name": "Super Widget" };
         self.database.collection("product").insert_one(product).await.unwrap();
         for id in 0..4 {
@@ -106,7 +106,7 @@ impl Shop {
         let trades = &self.trades;
         trades.indexes()[0].check().await.unwrap();
         assert_eq!(trades.page(&123, 1).await.unwrap().unwrap().items.len(), 3);
-        assert_eq!(trades.pages(&123).limit(9).await.unwrap().pages.len(), 2);
+        assert_eq!(trades.buckets(&123).limit(9).page().await.unwrap().items.len(), 2);
         assert_eq!(trades.items(&123).page().await.unwrap().items.len(), 6);
         let from = trades.items(&123).from(spread(3).date);
         assert_eq!(from.page().await.unwrap().items.len(), 4);

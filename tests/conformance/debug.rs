@@ -74,15 +74,15 @@ async fn buckets(seen: &mut Seen<'_>) {
     let flat = seen.db.collection::<Document>("flat");
     let (item, items, key) = (marked(), [marked()], MARKER);
     let mut session = trades.collection().client().start_session().await.unwrap();
-    let actions: [&dyn Debug; 31] = [
+    let actions: [&dyn Debug; 30] = [
         &trades,
         &trades.keys().after(key),
         &trades.delete_key(key),
         &trades.totals(key),
         &trades.totals(key).by(TimeUnit::Day),
-        &trades.rebuild_figures(),
-        &trades.remove_before(key, DateTime::now()),
-        &trades.remove_all_before(DateTime::now()),
+        &trades.refresh_figures(),
+        &trades.delete_key_before(key, DateTime::now()),
+        &trades.delete_before(DateTime::now()),
         &trades.append(key, &item).session(&mut session),
         &trades.append_many(key, &items),
         &trades.append_stream(futures::stream::iter([(MARKER.to_owned(), marked())])),
@@ -95,17 +95,16 @@ async fn buckets(seen: &mut Seen<'_>) {
         &trades.verify_shard_keys(),
         &trades.item(key, MARKER),
         &trades.items(key),
-        &trades.items(key).page(),
         &trades.migrate_from_flat(&flat),
         &trades.migrate_to_flat(&flat),
         &trades.newest(key, 5),
         &trades.page(key, 5),
-        &trades.pages(key),
+        &trades.buckets(key),
         &trades.remove_item(key, MARKER),
-        &trades.repair().key(key),
+        &trades.repair_key(key),
         &trades.replace_item(key, &item),
         &trades.update_item(key, MARKER, doc! { "$set": marked(), "$unset": { MARKER: "" } }),
-        &trades.verify().key(key),
+        &trades.verify_key(key),
     ];
     actions.into_iter().for_each(|action| seen.add("bucket", action));
 }
@@ -132,7 +131,7 @@ async fn lists(seen: &mut Seen<'_>) {
         &books.push(MARKER, &element),
         &books.push_many(MARKER, &elements),
         &books.push_unique(MARKER, &element),
-        &books.rebalance(MARKER),
+        &books.refresh(MARKER),
         &books.remove(MARKER, &element),
         &books.repair(),
         &books.update_element(MARKER, marked(), doc! { "$set": marked() }),

@@ -187,7 +187,7 @@ async fn parents_and_references() {
             session.start_transaction().await.unwrap();
             let session = &mut session;
             let deleted = books.delete(1).session(in_session.then_some(&mut *session)).await;
-            assert_eq!(deleted.unwrap().overflow_documents, 0);
+            assert_eq!(deleted.unwrap().documents, 1);
             session.commit_transaction().await.unwrap();
             assert_eq!(
                 all(&db.plain_collection::<Document>("extra_sales")).await,

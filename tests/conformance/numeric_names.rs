@@ -87,7 +87,7 @@ async fn an_outlier_accepts_numeric_fields() {
                 .array_field(name("customers"))
                 .parent_field(name("book_id"))
                 .flag_field(name("has_extras"))
-                .extras_field(name("customers_extra"))
+                .overflow_field(name("customers_extra"))
                 .seq_field(name("seq"))
                 .count_field(name("count"))
                 .threshold(2)
@@ -106,7 +106,7 @@ async fn an_outlier_accepts_numeric_fields() {
             assert_eq!(read, customers, "{tried}");
             assert!(books.contains(2, &customers[7]).await.unwrap());
             books.remove(2, &customers[1]).await.unwrap();
-            books.rebalance(2).await.unwrap();
+            books.refresh(2).await.unwrap();
             let findings: Vec<_> = books.verify().stream().try_collect().await.unwrap();
             assert_eq!(findings, [], "{tried}");
         }

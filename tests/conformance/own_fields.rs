@@ -147,7 +147,7 @@ async fn the_count_the_figures_and_the_window_of_a_bucket_are_not_overwritten() 
         planted(db, "trades", bucket("figures", "see page 5".into())).await;
         builder().build().unwrap().ensure_indexes().await.unwrap();
         let before = contents(db).await;
-        let error = builder().sum("n").build().unwrap().rebuild_figures().await.unwrap_err();
+        let error = builder().sum("n").build().unwrap().refresh_figures().await.unwrap_err();
         assert_refused(&error, "a_0000000000", "figures", "trades");
         assert_eq!(contents(db).await, before);
     })

@@ -70,7 +70,7 @@ settings! { "bucket", BucketRepositoryBuilder<i32, Document>, |[trades]| {
 
 settings! { "outlier", OutlierRepositoryBuilder<Document, String>, |[sales, extra_sales]| {
     OutlierRepository::builder(sales, extra_sales).array_field("customers").parent_field("book_id")
-}, 2: array_field parent_field flag_field extras_field seq_field count_field }
+}, 2: array_field parent_field flag_field overflow_field seq_field count_field }
 
 settings! { "subset", SubsetRepositoryBuilder<Document, Document>, |[product, review]| {
     SubsetRepository::builder(product, review)

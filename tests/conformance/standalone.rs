@@ -102,7 +102,7 @@ async fn writes_of_outliers_are_refused_and_those_of_typical_documents_work() {
     let books: outlier::Books = builder().build().unwrap();
     let users = outlier::users;
     assert_unsupported(books.insert(&outlier::book(1, 6)).await);
-    assert_unsupported(books.rebalance(1).await);
+    assert_unsupported(books.refresh(1).await);
     assert_empty(&database).await;
 
     books.insert(&outlier::book(1, 4)).await.unwrap();
@@ -402,7 +402,7 @@ async fn no_call_names_a_remedy_that_a_standalone_does_not_have() {
         books.insert(&outlier::book(2, 9)),
         books.push_unique(1, "user05"),
         books.remove(1, "user09"),
-        books.rebalance(1),
+        books.refresh(1),
         books.repair().stream().try_collect::<Vec<_>>(),
         books.migrate_existing(),
         orders.insert_many(&more),

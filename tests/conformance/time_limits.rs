@@ -77,10 +77,14 @@ async fn reads_of_items_have_the_limit_of_their_repository_or_call() {
             db,
             trades.newest(&1, 5),
             trades.page(&1, 2),
-            trades.pages(&1),
             trades.counts(&1),
             trades.count_pages(&1),
+            trades.keys(),
+            trades.find_items(doc! {}),
         );
+        check_lists!(db, trades.buckets(&1), trades.items(&1));
+        let _ = trades.find_items(doc! {}).explain().await;
+        assert_limits(db, OF_REPOSITORY);
         for max_time in [None, Some(OF_CALL)] {
             let limited = max_time.unwrap_or(OF_REPOSITORY);
             let mut keys = trades.keys();

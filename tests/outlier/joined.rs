@@ -150,22 +150,22 @@ async fn dropped_callers_do_not_affect_others() {
     .await;
 }
 
-/// Tasks push and remove, while the same process and another one rebalance, until a rebalance has moved elements. Most elements
+/// Tasks push and remove, while the same process and another one refresh, until a refresh has moved elements. Most elements
 /// go again, so that the list is short and the flag comes and goes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "slow: cargo xtask ci"]
-async fn no_element_is_lost_while_others_rebalance_and_remove() {
+async fn no_element_is_lost_while_others_refresh_and_remove() {
     testkit::run(async |db| {
         let books: Books = ready(db, builder(db).threshold(5).max_overflow_elements(4)).await;
         books.insert(&book(2, 0)).await.unwrap();
         let done = Arc::new(AtomicBool::new(false));
         let modified = Arc::new(AtomicBool::new(false));
-        let rebalances = [books.clone(), of_another_process(db, 5, 4)].map(|books| {
+        let refreshes = [books.clone(), of_another_process(db, 5, 4)].map(|books| {
             let (done, modified) = (Arc::clone(&done), Arc::clone(&modified));
             tokio::spawn(async move {
                 while !done.load(Ordering::Relaxed) {
-                    match books.rebalance(2).await {
-                        Ok(rebalanced) => drop(modified.fetch_or(rebalanced.modified, Ordering::Relaxed)),
+                    match books.refresh(2).await {
+                        Ok(refreshed) => drop(modified.fetch_or(refreshed.modified, Ordering::Relaxed)),
                         Err(error) => assert_eq!(error.kind(), ErrorKind::Contention, "{error:?}"),
                     }
                 }
@@ -191,19 +191,19 @@ async fn no_element_is_lost_while_others_rebalance_and_remove() {
             })
         });
         let mut expected: Vec<String> = join_all(tasks).await.into_iter().flat_map(Result::unwrap).collect();
-        // A rebalance that met a conflict every time meets none now, and has an element to move.
+        // A refresh that met a conflict every time meets none now, and has an element to move.
         while !modified.load(Ordering::Relaxed) {
             let first = stored(db, 2).await.remove(0);
             assert!(books.remove(2, &first).await.unwrap().found);
             expected.retain(|user| *user != first);
         }
         done.store(true, Ordering::Relaxed);
-        for rebalance in rebalances {
-            rebalance.await.unwrap();
+        for refresh in refreshes {
+            refresh.await.unwrap();
         }
         expected.sort_unstable();
         assert_eq!(sorted(db, 2).await, expected);
-        books.rebalance(2).await.unwrap();
+        books.refresh(2).await.unwrap();
         assert_eq!(findings(&books).await, []);
         assert_eq!(violations(db, 5, 4).await, Vec::<String>::new());
     })

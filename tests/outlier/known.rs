@@ -78,13 +78,13 @@ async fn a_push_to_a_list_that_is_no_outlier_any_more_or_has_lost_its_flag_is_st
         for user in ["user00", "user01"] {
             other.remove(1, user).await.unwrap();
         }
-        other.rebalance(1).await.unwrap();
+        other.refresh(1).await.unwrap();
         assert!(all(&extra_sales(db)).await.is_empty());
         assert_eq!(books.push(1, "user06").await.unwrap(), Pushed::Inline);
         assert_eq!(stored(db, 1).await, users(2..7));
         assert_eq!(violations(db, 5, 4).await, [""; 0]);
 
-        // Another program clears the flag, which verify finds, and a rebalance repairs.
+        // Another program clears the flag, which verify finds, and a refresh repairs.
         clear(db).await;
         let (books, _) = known_book(db, 6).await;
         let unflag = doc! { "$unset": { "has_extras": 1 } };
@@ -92,7 +92,7 @@ async fn a_push_to_a_list_that_is_no_outlier_any_more_or_has_lost_its_flag_is_st
         assert_eq!(books.push(1, "user06").await.unwrap(), Pushed::Overflow);
         let found = found_problems(&books).await;
         assert!(matches!(found[0], Problem::OverflowWithoutFlag { .. }), "{found:?}");
-        books.rebalance(1).await.unwrap();
+        books.refresh(1).await.unwrap();
         assert_eq!(books.elements(1).await.unwrap(), users(0..7));
     })
     .await;
@@ -103,7 +103,7 @@ async fn a_push_to_a_known_outlier_that_was_deleted_stores_nothing() {
     testkit::run(async |db| {
         for purchases in [6, 9] {
             let (books, other) = known_book(db, purchases).await;
-            assert_eq!(other.delete(1).await.unwrap().overflow_documents, 1);
+            assert_eq!(other.delete(1).await.unwrap().documents, 2);
             assert_refused(books.push(1, "user06").await, ErrorKind::NotFound);
             let error = books.push_many(1, &users(6..9)).await.unwrap_err();
             assert_eq!((error.kind(), error.stored_count()), (ErrorKind::NotFound, Some(0)));
@@ -134,7 +134,7 @@ async fn a_push_to_a_known_outlier_does_not_fill_the_gaps_of_removals() {
 }
 
 #[tokio::test]
-async fn a_rebalance_that_fills_the_array_of_unique_elements_is_seen_by_the_next_unique_push() {
+async fn a_refresh_that_fills_the_array_of_unique_elements_is_seen_by_the_next_unique_push() {
     testkit::run(async |db| {
         let books: Books = ready(db, builder(db).threshold(5).max_overflow_elements(4).unique_elements()).await;
         let other = unique(db);
@@ -142,10 +142,10 @@ async fn a_rebalance_that_fills_the_array_of_unique_elements_is_seen_by_the_next
         let before = ids(db).await;
         // A gap in the overflow documents only: none of their elements joins the array.
         other.remove(1, "user05").await.unwrap();
-        assert!(other.rebalance(1).await.unwrap().modified);
+        assert!(other.refresh(1).await.unwrap().modified);
         assert_eq!(ids(db).await, before);
         other.remove(1, "user00").await.unwrap();
-        assert!(other.rebalance(1).await.unwrap().modified);
+        assert!(other.refresh(1).await.unwrap().modified);
         let after = ids(db).await;
         assert!(after.iter().all(|id| !before.contains(id)), "{before:?} {after:?}");
         for (user, round_trips) in [("user12", 3), ("user13", 2)] {
@@ -160,9 +160,9 @@ async fn a_rebalance_that_fills_the_array_of_unique_elements_is_seen_by_the_next
     .await;
 }
 
-/// The rebalance runs after the push has read the array, and before its element is stored.
+/// The refresh runs after the push has read the array, and before its element is stored.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_unique_push_sees_that_a_rebalance_moved_its_element_to_the_array() {
+async fn a_unique_push_sees_that_a_refresh_moved_its_element_to_the_array() {
     testkit::run(async |db| {
         let books: Books = ready(db, builder(db).threshold(5).max_overflow_elements(4).unique_elements()).await;
         let other = unique(db);
@@ -177,7 +177,7 @@ async fn a_unique_push_sees_that_a_rebalance_moved_its_element_to_the_array() {
             async move { books.push_unique(1, "user05").await.unwrap() }
         });
         both_sent.await;
-        assert!(other.rebalance(1).await.unwrap().modified);
+        assert!(other.refresh(1).await.unwrap().modified);
         assert_eq!(push.await.unwrap(), Pushed::AlreadyThere);
         fault.disable().await;
         assert_eq!(stored(db, 1).await, users(1..8));
@@ -196,16 +196,15 @@ async fn a_delete_is_one_command_or_a_transaction() {
         let in_transaction = ["delete extra_sales", "delete sales", "commitTransaction -"].map(str::to_owned);
         let first = ["findAndModify sales".to_owned()];
         let after_first = [first.as_slice(), &in_transaction].concat();
-        for (books, id, found, overflow_documents, expected) in [
-            (&books, 2, true, 0, first.as_slice()),
-            (&books, 1, true, 1, &in_transaction),
-            (&other, 3, true, 3, &after_first),
+        for (books, id, found, documents, expected) in [
+            (&books, 2, true, 1, first.as_slice()),
+            (&books, 1, true, 2, &in_transaction),
+            (&other, 3, true, 4, &after_first),
             (&other, 4, false, 0, &after_first),
         ] {
             db.recorder().clear();
             let deleted = books.delete(id).await.unwrap();
-            let outcome = (deleted.found, deleted.overflow_documents);
-            assert_eq!(outcome, (found, overflow_documents), "{id}");
+            assert_eq!((deleted.found, deleted.documents), (found, documents), "{id}");
             assert_eq!(sent(db), expected, "{id}");
         }
         assert_eq!(stored(db, 5).await, users(0..14), "another one stays");

@@ -11,7 +11,7 @@ pub(crate) mod mixed;
 pub(crate) mod model;
 pub(crate) mod push;
 pub(crate) mod reads;
-pub(crate) mod rebalance;
+pub(crate) mod refresh;
 pub(crate) mod repair;
 pub(crate) mod update_element;
 pub(crate) mod update_element_model;

@@ -189,7 +189,7 @@ async fn a_batch_fills_the_array_and_whole_overflow_documents() {
     .await;
 }
 
-/// Pushed one by one and together, moved by rebalances of two settings, and removed.
+/// Pushed one by one and together, moved by refreshes of two settings, and removed.
 #[tokio::test]
 async fn hostile_elements_and_ids_are_values() {
     testkit::run(async |db| {
@@ -220,7 +220,7 @@ async fn hostile_elements_and_ids_are_values() {
             }
             assert_eq!(things.elements(id).await.unwrap(), hostile);
             for (moving, inline) in [(&small, 1), (&things, 4)] {
-                assert_eq!(moving.rebalance(id).await.unwrap().inline, inline);
+                assert_eq!(moving.refresh(id).await.unwrap().inline, inline);
                 assert_eq!(things.elements(id).await.unwrap(), hostile);
             }
             assert_eq!(findings(&things).await, []);
@@ -235,7 +235,7 @@ async fn hostile_elements_and_ids_are_values() {
         // An operator is no id of any document.
         for refused in [
             things.push(doc! { "$gt": 0 }, &Bson::Null).await.map(drop),
-            things.rebalance(doc! { "$gt": 0 }).await.map(drop),
+            things.refresh(doc! { "$gt": 0 }).await.map(drop),
         ] {
             assert_eq!(refused.unwrap_err().kind(), ErrorKind::NotFound);
         }

@@ -141,7 +141,7 @@ async fn names_and_types_are_the_users() {
             .array_field("purchases")
             .flag_field("has_more")
             .parent_field("book")
-            .extras_field("more")
+            .overflow_field("more")
             .seq_field("place")
             .count_field("n")
             .threshold(1)

@@ -43,7 +43,7 @@ async fn orphans_are_left_until_they_are_to_go() {
 
         // who is inserted again without an array gets them back
         plant(db, vec![main_of(2, 0..0)], orphans.clone()).await;
-        let repaired: Vec<_> = books.repair().document(2).stream().try_collect().await.unwrap();
+        let repaired: Vec<_> = books.repair_document(2).stream().try_collect().await.unwrap();
         assert_eq!((repaired.len(), repaired[0].unrepaired), (1, None));
         assert_eq!(stored(db, 2).await, users(0..12));
         assert_eq!(

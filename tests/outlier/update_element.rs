@@ -198,7 +198,7 @@ async fn increments_of_sixty_four_tasks_add_up_while_another_process_moves_the_e
         let books = orders(db, 9).await;
         let movers = [3, 6].map(|threshold| of_another_process(db, threshold, CAP as u32));
         let moved = Arc::new(AtomicUsize::new(0));
-        // Four of the tasks continue until a rebalance has moved elements between their updates.
+        // Four of the tasks continue until a refresh has moved elements between their updates.
         let tasks: Vec<_> = (0..64)
             .map(|task: usize| {
                 let (books, moved) = (books.clone(), Arc::clone(&moved));
@@ -221,10 +221,10 @@ async fn increments_of_sixty_four_tasks_add_up_while_another_process_moves_the_e
             .collect();
         let started = Instant::now();
         while tasks.iter().any(|task| !task.is_finished()) {
-            assert!(started.elapsed() < LIMIT, "the tasks and the rebalances stand still");
+            assert!(started.elapsed() < LIMIT, "the tasks and the refreshes stand still");
             for mover in &movers {
-                match mover.rebalance(2).await {
-                    Ok(rebalanced) => _ = moved.fetch_add(usize::from(rebalanced.modified), Ordering::Relaxed),
+                match mover.refresh(2).await {
+                    Ok(refreshed) => _ = moved.fetch_add(usize::from(refreshed.modified), Ordering::Relaxed),
                     Err(error) => assert_eq!(error.kind(), ErrorKind::Contention, "{error:?}"),
                 }
             }

@@ -14,7 +14,7 @@ enum Call {
     Push(i32),
     Update(i32, i32),
     Remove(usize),
-    Rebalance,
+    Refresh,
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -30,7 +30,7 @@ async fn random_calls() {
             4 => user().prop_map(Call::Push),
             4 => (user(), 0..3_i32).prop_map(|(user, by)| Call::Update(user, by)),
             2 => (0..20_usize).prop_map(Call::Remove),
-            1 => Just(Call::Rebalance),
+            1 => Just(Call::Refresh),
         ];
         check_random(db, call, async |Sequence { calls, .. }| {
             books.delete(2).await.unwrap();
@@ -61,12 +61,12 @@ async fn random_calls() {
                         assert!(books.remove(2, &gone).await.unwrap().found);
                     }
                     Call::Remove(_) => {}
-                    Call::Rebalance => drop(books.rebalance(2).await.unwrap()),
+                    Call::Refresh => drop(books.refresh(2).await.unwrap()),
                 }
                 assert_eq!(elements(&books).await, stored);
             }
             // It closes the gaps of removals.
-            books.rebalance(2).await.unwrap();
+            books.refresh(2).await.unwrap();
             assert_eq!(elements(&books).await, stored);
             assert_eq!(violations(db, THRESHOLD, CAP).await, Vec::<String>::new());
         })

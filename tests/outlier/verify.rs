@@ -75,7 +75,7 @@ async fn a_sound_collection_gives_no_findings_while_many_write() {
                             assert!(books.remove(id, &user).await.unwrap().found);
                         }
                         if writer < 2 {
-                            books.rebalance(id).await.unwrap();
+                            books.refresh(id).await.unwrap();
                         }
                     }
                 })
@@ -95,8 +95,8 @@ async fn a_sound_collection_gives_no_findings_while_many_write() {
 async fn what_cannot_be_is_an_error() {
     testkit::run(async |db| {
         let books: Books = again(db, 5, 10);
-        let verified = books.verify().document(Bson::Null).stream().try_next().await;
-        let repaired = books.repair().document(Bson::Null).stream().try_next().await;
+        let verified = books.verify_document(Bson::Null).stream().try_next().await;
+        let repaired = books.repair_document(Bson::Null).stream().try_next().await;
         for (error, operation) in [(verified.unwrap_err(), "verify"), (repaired.unwrap_err(), "repair")] {
             assert_eq!(
                 (error.kind(), error.operation()),
@@ -166,9 +166,9 @@ async fn unique_elements_that_are_there_twice_are_found_and_repaired() {
             let expected = [("sales", Bson::Int32(2), Problem::DuplicateElements { elements: number })];
             let found = findings(&lists).await;
             assert_eq!(problems(&found), expected, "{main}");
-            let of_one: Vec<_> = lists.verify().document(2).stream().try_collect().await.unwrap();
+            let of_one: Vec<_> = lists.verify_document(2).stream().try_collect().await.unwrap();
             assert_eq!(of_one, found, "{main}");
-            let of_other: Vec<_> = lists.verify().document(1).stream().try_collect().await.unwrap();
+            let of_other: Vec<_> = lists.verify_document(1).stream().try_collect().await.unwrap();
             assert_eq!(of_other, []);
             assert_eq!(findings(&plain).await, [], "they may be, where elements are not unique");
 
@@ -215,7 +215,7 @@ async fn a_push_between_its_flag_and_its_overflow_document_is_not_a_finding() {
             sales(db).find_one(flagged).await.unwrap().is_some()
         })
         .await;
-        let found: Vec<_> = books.verify().document(1).stream().try_collect().await.unwrap();
+        let found: Vec<_> = books.verify_document(1).stream().try_collect().await.unwrap();
         slow.disable().await;
         push.await.unwrap().unwrap();
         assert_eq!(problems(&found), []);

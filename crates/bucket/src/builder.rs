@@ -96,7 +96,7 @@ mongo_patterns_core::builder! {
     /// must have a date in it. Totals of a [range of time](crate::action::ReadTotals::from) need them.
     first_and_last() => figures.first_and_last = true;
 
-    /// Lets the server remove a bucket when the time of its last item is older than this, by a TTL index on
+    /// Lets the server delete a bucket when the time of its last item is older than this, by a TTL index on
     /// `figures.date.last`, for a time field `date`. So a bucket expires only when all its items are old. It keeps the
     /// [first and the last time](Self::first_and_last) too.
     ///
@@ -194,7 +194,7 @@ impl<K: Key, T> BucketRepositoryBuilder<K, T> {
     /// overflow is refused in an append. An update such as `$inc` is not checked for this: where it brings the sum of a
     /// page near the limit of an int64, an append that would exceed it fails, with nothing stored.
     ///
-    /// A collection that has buckets gets figures by [`rebuild_figures`](BucketRepository::rebuild_figures). Stop the
+    /// A collection that has buckets gets figures by [`refresh_figures`](BucketRepository::refresh_figures). Stop the
     /// programs that write without them first.
     pub fn sum(mut self, field: impl Into<String>) -> Self {
         self.figures.fields.push((Kind::Sum, field.into()));

@@ -45,7 +45,7 @@
 //!
 //! trades.append(&123, &Trade { ticker: "MDB".into(), qty: 419, date: DateTime::now() }).await?;
 //! let first_page = trades.page(&123, 1).await?;
-//! let newest_page = trades.pages(&123).newest_first().await?;
+//! let newest = trades.buckets(&123).newest_first().limit(1).page().await?;
 //! # Ok(())
 //! # }
 //! ```
@@ -98,7 +98,7 @@
 //! | ... with windows | 2, and 2 more for each later window with an open bucket | 1 at most, each |
 //! | [`append_stream`](BucketRepository::append_stream) | that, for each key and buffer | |
 //! | [`page`](BucketRepository::page) | 1 | 1, and as many index entries as the number of the page |
-//! | [`pages`](BucketRepository::pages) | 1 | as many as are returned, at any position of the token |
+//! | a page of [`buckets`](BucketRepository::buckets) | 1 | as many as are returned, at any position of the token |
 //! | [`newest`](BucketRepository::newest) | 1 | those that contain the items, and one more at most |
 //! | [`items`](BucketRepository::items) | 1 for about 1000 items | as many pages as are returned |
 //! | ... [`page`](action::Items::page) | 1 | those that contain the items, and 1 or 2 more |
@@ -116,12 +116,12 @@
 //! | [`delete_key`](BucketRepository::delete_key) | 2 | all of the key |
 //! | [`ensure_indexes`](BucketRepository::ensure_indexes) | 3, or 6 the first time | all, when it creates one |
 //! | [`ensure_sharded`](BucketRepository::ensure_sharded) | 5, or 13 the first time | as `ensure_indexes` |
-//! | [`remove_before`](BucketRepository::remove_before) | 1 | all of the key, or of its windows up to the time |
-//! | ... [`exact`](action::RemoveBefore::exact) | about 7 | all from the first with an older item to the last |
-//! | [`remove_all_before`](BucketRepository::remove_all_before) | 2 for 1000 removed buckets, and 1 | all |
-//! | [`rebuild_figures`](BucketRepository::rebuild_figures) | 3 | all |
-//! | [`verify`](BucketRepository::verify) | 1, and 1 a key with findings | all, or those of the key |
-//! | [`repair`](BucketRepository::repair) | as the first of `verify`, and 5 a key that is repaired | all, and those of such keys again |
+//! | [`delete_key_before`](BucketRepository::delete_key_before) | 1 | all of the key, or of its windows up to the time |
+//! | ... [`exact`](action::DeleteKeyBefore::exact) | about 7 | all from the first with an older item to the last |
+//! | [`delete_before`](BucketRepository::delete_before) | 2 for 1000 deleted buckets, and 1 | all |
+//! | [`refresh_figures`](BucketRepository::refresh_figures) | 3 | all |
+//! | [`verify`](BucketRepository::verify), [`verify_key`](BucketRepository::verify_key) | 1, and 1 a key with findings | all, or those of the key |
+//! | [`repair`](BucketRepository::repair), [`repair_key`](BucketRepository::repair_key) | as the first of `verify`, and 5 a key that is repaired | all, and those of such keys again |
 //! | [`migrate_page_size_from`](BucketRepository::migrate_page_size_from) | as `repair`, twice to larger pages | all |
 //! | [`migrate_from_flat`](BucketRepository::migrate_from_flat) | 4 for about 100,000 items, and about 12 | the flat collection three times |
 //! | [`migrate_to_flat`](BucketRepository::migrate_to_flat) | the same | the buckets three times |
@@ -156,8 +156,8 @@
 //!
 //! # Cookbook
 //!
-//! **A page of a web site, with links.** [`pages`](BucketRepository::pages) takes and returns a [`PageToken`], which is
-//! safe in a URL. It is a position, so it stays valid when pages are added.
+//! **A page of a web site, with links.** [`buckets`](BucketRepository::buckets) takes and returns a [`PageToken`], which is
+//! safe in a URL. It is a position, so it stays valid when buckets are added.
 //!
 //! **A page of any size.** [`items`](BucketRepository::items) does the same with an [`ItemToken`], which stays valid while
 //! items are appended. Request the same range and order again.
@@ -166,7 +166,7 @@
 //! only those items. Items that are more than [`allowed_lateness`](action::Items::allowed_lateness) out of order may be
 //! missed.
 //!
-//! **Items of all keys.** `trades.find_items(doc! { "ticker": "MDB", "date": { "$gte": start } }).stream()` filters by the
+//! **Items of all keys.** `trades.find_items(doc! { "ticker": "MDB", "date": { "$gte": start } })` filters by the
 //! fields of the items. Its [`explain`](action::FindItems::explain) returns the index that the filter needs.
 //! [`items_pipeline`](BucketRepository::items_pipeline) has the stages for an aggregation or a view of yours.
 //!
@@ -265,9 +265,9 @@
 //! **Buckets by the hour or the day.** With [`window`](BucketRepositoryBuilder::window) a bucket ends when it is full, or
 //! when its window ends, and late items go to their own window. A range of time reads the buckets of its windows only.
 //!
-//! **Old items.** With [`expire_after`](BucketRepositoryBuilder::expire_after) the server removes a bucket when all its
-//! items are older than that, by a TTL index. [`remove_before`](BucketRepository::remove_before) and
-//! [`remove_all_before`](BucketRepository::remove_all_before) remove old buckets now, and need no figures.
+//! **Old items.** With [`expire_after`](BucketRepositoryBuilder::expire_after) the server deletes a bucket when all its
+//! items are older than that, by a TTL index. [`delete_before`](BucketRepository::delete_before) and
+//! [`delete_key_before`](BucketRepository::delete_key_before) delete old buckets now, and need no figures.
 //!
 //! **Late items.** An item that opens a bucket opens it at its own time, as in the manual, possibly before other pages.
 //!
@@ -288,12 +288,12 @@ mod write;
 pub use builder::BucketRepositoryBuilder;
 pub use form::document::Bucket;
 pub use form::token::{ItemToken, PageToken};
-pub use mongo_patterns_core::{Progress, Removed, Repository, Updated};
+pub use mongo_patterns_core::{Deleted, Progress, Removed, Repository, Updated};
 pub use query::time_format::TimeFormat;
 pub use repair::finding::{Finding, Problem, Repaired, Unrepaired};
 pub use repository::BucketRepository;
 pub use results::{
-    AppendProgress, Appended, AppendedMany, Counts, DeletedKey, FoundItem, ItemPage, ItemsPlan, Migrated, PageSlice,
-    RebuiltFigures, RemovedBuckets, Totals,
+    AppendProgress, Appended, AppendedMany, Counts, DeletedItems, FoundItem, ItemsPlan, Migrated, RefreshedFigures,
+    Totals,
 };
 pub use settings::window::{TimeUnit, Window};

@@ -8,7 +8,7 @@ use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::index::{Checks, Ensure, Managed};
 use mongo_patterns_core::lanes::{Joined, Lanes};
 use mongo_patterns_core::{EncodedKey, Key, Repository, Result, Validator};
-use mongodb::bson::RawDocumentBuf;
+use mongodb::bson::{Document, RawDocumentBuf};
 use mongodb::{ClientSession, Collection};
 use tracing::Span;
 
@@ -118,8 +118,8 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn collection(&self) -> &Collection<RawDocumentBuf> {
-        &self.shared.collection
+    pub fn collection(&self) -> Collection<Document> {
+        self.shared.collection.clone_with_type()
     }
 
     /// Returns the number of items of a full bucket.

@@ -7,8 +7,6 @@ use mongodb::bson::Document;
 use serde::Serialize;
 
 pub use self::totals::Totals;
-use crate::form::document::Bucket;
-use crate::form::token::{ItemToken, PageToken};
 
 /// The result of an append.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -53,65 +51,25 @@ pub struct Counts {
     pub pages: u64,
 }
 
-/// The result of a [rebuild of the figures](crate::BucketRepository::rebuild_figures).
+/// The result of a [refresh of the figures](crate::BucketRepository::refresh_figures).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct RebuiltFigures {
+pub struct RefreshedFigures {
     /// The number of buckets whose figures changed.
-    pub buckets: u64,
+    pub documents: u64,
 }
 
-/// The result, or the progress, of a removal of old buckets.
+/// The result, or the progress, of a deletion of old items.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct RemovedBuckets {
-    /// The number of removed buckets, whose items were all old.
-    pub buckets: u64,
+pub struct DeletedItems {
+    /// The number of deleted buckets, whose items were all old.
+    pub documents: u64,
     /// The number of items that were removed from other buckets.
     pub items: u64,
 }
 
-/// The result of the deletion of a key.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct DeletedKey {
-    /// Whether the key had any buckets.
-    pub found: bool,
-    /// The number of deleted buckets.
-    pub buckets: u64,
-}
-
-/// Consecutive pages of a key, and the tokens of the adjacent ones.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct PageSlice<K, T> {
-    /// The pages, in the requested order.
-    pub pages: Vec<Bucket<K, T>>,
-    /// The token for [`after`](crate::action::Pages::after). `None` when there are fewer pages than the limit, so that
-    /// no more follow for now. When the pages end exactly at the limit, the next slice is empty.
-    pub next: Option<PageToken>,
-    /// The token for [`before`](crate::action::Pages::before). `None` at the start, or when there are fewer pages than
-    /// the limit.
-    pub previous: Option<PageToken>,
-}
-
-/// A page of items of any size, and the tokens of the adjacent ones.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct ItemPage<T> {
-    /// The items, in the requested order.
-    pub items: Vec<T>,
-    /// The token for [`after`](crate::action::Items::after). `None` when no more items follow for now.
-    pub next: Option<ItemToken>,
-    /// The token for [`before`](crate::action::GetItemPage::before). `None` when nothing was read or skipped before
-    /// these items. The page before can be empty.
-    pub previous: Option<ItemToken>,
-    /// The position after the last of these items, also when no more follow for now, to [poll for later
-    /// items](crate::BucketRepository::items). Without items it is the given token, if there was one.
-    pub last_token: Option<ItemToken>,
-}
-
-/// The result of a migration. Of a plan, it has no keys and no buckets, unless the migration has finished already.
+/// The result of a migration. Of a plan, it has no keys and no documents, unless the migration has finished already.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Migrated {
@@ -120,7 +78,7 @@ pub struct Migrated {
     /// The number of their keys.
     pub keys: u64,
     /// The number of buckets that contain them, or that were written for another page size.
-    pub buckets: u64,
+    pub documents: u64,
     /// Whether an earlier call began the migration.
     pub resumed: bool,
     /// The documents that were [skipped](crate::action::MigrateFromFlat::skip_invalid) because they are invalid.

@@ -42,7 +42,7 @@ pub(crate) struct Settings {
     pub(crate) figures: Option<Figures>,
     /// The windows of time that have buckets of their own, if there are any.
     pub(crate) windows: Option<Windows>,
-    /// The seconds after which the server removes a bucket, from the time of its last item.
+    /// The seconds after which the server deletes a bucket, from the time of its last item.
     pub(crate) expire_after: Option<u32>,
     pub(crate) page_size: u32,
     pub(crate) retry: RetryPolicy,

@@ -144,7 +144,7 @@ pub(crate) enum BucketVerb {
         dry_run: DryRun,
     },
     /// Computes the sums, extremes and counts of --sum, --min, --max, --count-by and --first-and-last in all buckets
-    Figures,
+    RefreshFigures,
 }
 
 #[derive(Debug, Subcommand)]

@@ -80,20 +80,20 @@ impl<K: Key> Work<'_, K> {
             BucketVerb::Repair(options) => self.repair(*options).await,
             BucketVerb::Setup(setup) => indexes::set_up(self.context, &self.buckets, setup).await,
             BucketVerb::Resize { from, rate, dry_run } => self.resize(*from, *rate, dry_run.mode()).await,
-            BucketVerb::Figures => self.rebuild_figures().await,
+            BucketVerb::RefreshFigures => self.refresh_figures().await,
             BucketVerb::Analyze(_) => unreachable!("analyze does not depend on the type of the keys"),
         }
     }
 
     /// Checks that the collections that the command reads exist.
     async fn check_collections(&self, verb: &BucketVerb) -> Result<(), Failure> {
-        let buckets = self.buckets.collection().name();
+        let buckets = self.buckets.collection();
         match verb {
-            BucketVerb::Verify(_) | BucketVerb::Repair(_) | BucketVerb::Resize { .. } | BucketVerb::Figures => {
-                self.context.must_exist(buckets).await
+            BucketVerb::Verify(_) | BucketVerb::Repair(_) | BucketVerb::Resize { .. } | BucketVerb::RefreshFigures => {
+                self.context.must_exist(buckets.name()).await
             }
             BucketVerb::Plan(options) | BucketVerb::Migrate { options, .. } if options.back => {
-                self.context.must_exist(buckets).await
+                self.context.must_exist(buckets.name()).await
             }
             BucketVerb::Plan(_) | BucketVerb::Migrate { .. } => self.context.must_exist(self.flat()?.name()).await,
             BucketVerb::Analyze(_) | BucketVerb::Setup(_) => Ok(()),

@@ -84,7 +84,7 @@ fn repository(context: &Context, settings: &OutlierSettings) -> Result<Lists, Fa
     let mut builder = with_given!(
         builder,
         &settings.flag => flag_field,
-        &settings.extras => extras_field,
+        &settings.extras => overflow_field,
         &settings.seq => seq_field,
         &settings.count => count_field,
     );

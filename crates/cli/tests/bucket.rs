@@ -16,7 +16,7 @@ async fn a_flat_collection_is_planned_migrated_verified_and_migrated_back() {
         assert!(all(db, "trades").await.is_empty() && all(db, "mongo_patterns").await.is_empty());
 
         let migrated = bucket(db, &["migrate", "--chunk", "30", "--json"]);
-        migrated.ends(0, json!({ "keys": 3, "items": 90, "buckets": 9 }));
+        migrated.ends(0, json!({ "keys": 3, "items": 90, "documents": 9 }));
         migrated.says(0, "of 90 items");
         bucket(db, &["verify"]).ok().shows(["bucket verify", ": ok"]);
 
@@ -77,9 +77,9 @@ async fn options_override_the_profile() {
             short.env("MONGODB_URI", db.server().uri()).current_dir(folder.path());
             ran(short.arg("bucket").args(arguments))
         };
-        short(&["migrate", "--json"]).ends(0, json!({ "buckets": 6 }));
+        short(&["migrate", "--json"]).ends(0, json!({ "documents": 6 }));
         assert_eq!(all(db, "flat_buckets").await.len(), 6);
-        short(&["migrate", "--json", "--page-size", "20", "--collection", "other"]).ends(0, json!({ "buckets": 3 }));
+        short(&["migrate", "--json", "--page-size", "20", "--collection", "other"]).ends(0, json!({ "documents": 3 }));
     })
     .await;
 }
@@ -105,11 +105,11 @@ async fn figures_are_migrated_verified_and_computed_again() {
         let of_first = doc! { "_id": first.get_str("_id").unwrap() };
         trades.update_one(of_first, wrong).await.unwrap();
         bucket(db, &["verify", "--json"]).begins(1, json!({ "problem": "Figures" }));
-        bucket(db, &["figures", "--json"]).ends(0, json!({ "buckets_written": 1 }));
+        bucket(db, &["refresh-figures", "--json"]).ends(0, json!({ "documents": 1 }));
         bucket(db, &["verify"]).ok();
 
         // Other figures.
-        bucket(db, &["figures", "--min", "n", "--json"]).ends(0, json!({ "buckets_written": 9 }));
+        bucket(db, &["refresh-figures", "--min", "n", "--json"]).ends(0, json!({ "documents": 9 }));
         let expected = doc! { "count": 10, "max": 27_i64, "min": 0_i64, "sum": 135_i64 };
         assert_eq!(figures_of(&all(db, "trades").await[0]), expected);
         bucket(db, &["verify"]).ok();

@@ -219,7 +219,7 @@ async fn settings_that_are_not_given_are_those_of_the_catalog() {
         let resized = short(&resize);
         for found in [&planned, &resized] {
             found.ends(0, json!({ "keys": 6, "items": null, "commands": null }));
-            assert!(found.summary()["buckets"].as_u64() > Some(0), "{found:?}");
+            assert!(found.summary()["documents"].as_u64() > Some(0), "{found:?}");
         }
         // A line for each pause of the log, and not for each bucket.
         assert!(resized.err.lines().count() <= 5, "{}", resized.err);

@@ -349,7 +349,8 @@ impl<'a> Conn<'a> {
 }
 
 /// Returns a limit that the server accepts.
-pub(crate) fn bounded(time: Duration) -> Duration {
+#[must_use]
+pub fn bounded(time: Duration) -> Duration {
     time.clamp(MIN_TIME, MAX_TIME)
 }
 

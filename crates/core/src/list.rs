@@ -208,7 +208,11 @@ async fn read_next<'a, I, T: Clone>(
 }
 
 /// Returns the start of a stream.
-fn forward<T>(tokens: Tokens<T>) -> Result<PageStart<T>> {
+///
+/// # Errors
+/// [`InvalidArgument`] for both tokens, and for one to read before.
+#[doc(hidden)]
+pub fn forward<T>(tokens: Tokens<T>) -> Result<PageStart<T>> {
     match tokens.start()? {
         PageStart::Before(_) => Err(Error::new(
             ErrorKind::InvalidArgument,

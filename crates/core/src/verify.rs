@@ -49,6 +49,7 @@ pub use self::finding::{Finding, Repaired};
 use self::scan::after;
 pub use self::scan::{Results, begin, checked, confirmed, each, pause, scan};
 use crate::action::{ActionStream, Call};
+use crate::error::Result;
 use crate::index::Ensure;
 use crate::progress::{OnProgress, Progress, Reporter};
 
@@ -60,7 +61,7 @@ crate::action! {
     pub struct Verify<'a, P> {
         call: Call<'a>,
         ensure: Option<Ensure<'a>>,
-        scan: Verification<'a, P>,
+        scan: Result<Verification<'a, P>>,
         on_progress: Option<OnProgress<'a>>,
     }
 }
@@ -69,7 +70,7 @@ crate::action! {
     /// Repairs what a verification finds; returned by `repair()` of a repository.
     pub struct Repair<'a, P, U> {
         ensure: Ensure<'a>,
-        repairs: Repairs<'a, P, U>,
+        repairs: Result<Repairs<'a, P, U>>,
         dry_run: bool,
         on_progress: Option<OnProgress<'a>>,
     }
@@ -82,7 +83,17 @@ impl<'a, P: Send + 'a> Verify<'a, P> {
         ensure: Ensure<'a>,
         scan: impl FnOnce(Reporter<'a>) -> ActionStream<'a, Finding<P>> + Send + 'a,
     ) -> Self {
-        Self::create(ensure.call, Some(ensure), Box::new(scan), None)
+        Self::try_new(ensure, Ok(scan))
+    }
+
+    /// Creates the action. An error of the arguments is that of its stream, which sends nothing.
+    #[doc(hidden)]
+    pub fn try_new(
+        ensure: Ensure<'a>,
+        scan: Result<impl FnOnce(Reporter<'a>) -> ActionStream<'a, Finding<P>> + Send + 'a>,
+    ) -> Self {
+        let scan = scan.map(|scan| Box::new(scan) as Verification<'a, P>);
+        Self::create(ensure.call, Some(ensure), scan, None)
     }
 
     /// Creates the action of another call, which does not compare the settings with the catalog.
@@ -91,7 +102,7 @@ impl<'a, P: Send + 'a> Verify<'a, P> {
         call: Call<'a>,
         scan: impl FnOnce(Reporter<'a>) -> ActionStream<'a, Finding<P>> + Send + 'a,
     ) -> Self {
-        Self::create(call, None, Box::new(scan), None)
+        Self::create(call, None, Ok(Box::new(scan)), None)
     }
 
     crate::setters! {
@@ -104,10 +115,10 @@ impl<'a, P: Send + 'a> Verify<'a, P> {
     /// # Cancel safety
     /// Cancel-safe: see [the module](self#cancel-safety).
     pub fn stream(self) -> ActionStream<'a, Finding<P>> {
-        let found = (self.scan)(Reporter::new(self.on_progress));
+        let found = self.scan.map(|scan| scan(Reporter::new(self.on_progress)));
         match self.ensure {
-            Some(ensure) => checked(ensure, "verify", true, Ok(found)),
-            None => after(self.call, None, Ok(found)),
+            Some(ensure) => checked(ensure, "verify", true, found),
+            None => after(self.call, None, found),
         }
     }
 }
@@ -119,7 +130,17 @@ impl<'a, P: Send + 'a, U: Send + 'a> Repair<'a, P, U> {
         ensure: Ensure<'a>,
         repairs: impl FnOnce(Reporter<'a>, bool) -> ActionStream<'a, Repaired<P, U>> + Send + 'a,
     ) -> Self {
-        Self::create(ensure, Box::new(repairs), false, None)
+        Self::try_new(ensure, Ok(repairs))
+    }
+
+    /// Creates the action. An error of the arguments is that of its stream, which sends nothing.
+    #[doc(hidden)]
+    pub fn try_new(
+        ensure: Ensure<'a>,
+        repairs: Result<impl FnOnce(Reporter<'a>, bool) -> ActionStream<'a, Repaired<P, U>> + Send + 'a>,
+    ) -> Self {
+        let repairs = repairs.map(|repairs| Box::new(repairs) as Repairs<'a, P, U>);
+        Self::create(ensure, repairs, false, None)
     }
 
     crate::setters! {
@@ -135,7 +156,10 @@ impl<'a, P: Send + 'a, U: Send + 'a> Repair<'a, P, U> {
     /// # Cancel safety
     /// See [the module](self#cancel-safety).
     pub fn stream(self) -> ActionStream<'a, Repaired<P, U>> {
-        let repaired = (self.repairs)(Reporter::new(self.on_progress), self.dry_run);
-        checked(self.ensure, "repair", self.dry_run, Ok(repaired))
+        let dry_run = self.dry_run;
+        let repaired = self
+            .repairs
+            .map(|repairs| repairs(Reporter::new(self.on_progress), dry_run));
+        checked(self.ensure, "repair", dry_run, repaired)
     }
 }

@@ -49,7 +49,7 @@ async fn main() -> Result<()> {
     bar.finish_and_clear();
     println!(
         "Migrated: {} purchases of {} customers, to {} buckets.\n",
-        migrated.items, migrated.keys, migrated.buckets
+        migrated.items, migrated.keys, migrated.documents
     );
     print_first("A bucket in purchases", &database.collection("purchases")).await?;
 
@@ -60,7 +60,7 @@ async fn main() -> Result<()> {
     println!("Verified: no findings.");
 
     let again = purchases.migrate_from_flat(&flat).await?;
-    ensure!(again.resumed && again.items == migrated.items && again.buckets == migrated.buckets);
+    ensure!(again.resumed && again.items == migrated.items && again.documents == migrated.documents);
     println!("Migrated again: the migration was already finished, and changed nothing.");
     Ok(())
 }

@@ -137,9 +137,11 @@ impl Shop {
             .iter()
             .filter_map(|revision| revision.document.as_ref()?.get_str("state").ok().map(str::to_owned))
             .collect();
-        let page = self.pages.pages(&customer.get_i32("_id")?).newest_first().await?;
-        let listed = page
-            .pages
+        let newest = self.pages.buckets(&customer.get_i32("_id")?).newest_first().limit(1);
+        let listed = newest
+            .page()
+            .await?
+            .items
             .iter()
             .flat_map(|page| &page.items)
             .filter(|item| item.get_str("order").is_ok_and(|listed| listed == order))

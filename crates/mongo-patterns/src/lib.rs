@@ -71,7 +71,7 @@
 //! trades.ensure_indexes().await?;
 //!
 //! trades.append(&123, &Trade { ticker: "MDB".into(), qty: 419, date: DateTime::now() }).await?;
-//! let newest = trades.pages(&123).newest_first().await?; // with a token for the next page
+//! let newest = trades.buckets(&123).newest_first().limit(1).page().await?; // with a token for the next one
 //! # Ok(())
 //! # }
 //! ```

@@ -6,7 +6,8 @@ mod read;
 mod repair;
 mod write;
 
-pub use elements::{ElementStream, Elements};
+pub use elements::Elements;
 pub use migrate_existing::MigrateExisting;
 pub use mongo_patterns_core::action::{Find, Read, Write};
-pub use repair::{Repair, Verify};
+pub use mongo_patterns_core::verify::Verify;
+pub use repair::RepairLists;

@@ -14,7 +14,7 @@ mongo_patterns_core::builder! {
         array: Option<String>,
         flag: String = "has_extras".to_owned(),
         parent: Option<String>,
-        extras: Option<String>,
+        overflow_field: Option<String>,
         seq: String = "seq".to_owned(),
         count: String = "count".to_owned(),
         threshold: u32 = 50,
@@ -34,7 +34,7 @@ mongo_patterns_core::builder! {
 
     /// Sets the array field of an overflow document. By default, it is the array field of the main document with the
     /// suffix `_extra`, as in the manual: `customers_purchased_extra`.
-    extras_field(name: impl Into<String>) => extras = Some(name.into());
+    overflow_field(name: impl Into<String>) => overflow_field = Some(name.into());
 
     /// Sets the field of an overflow document that has its position, from 0; `seq` by default.
     seq_field(name: impl Into<String>) => seq = name.into();
@@ -96,7 +96,7 @@ impl<D, E> OutlierRepositoryBuilder<D, E> {
         let array = FieldName::new(required(self.array, "array_field")?)?;
         let parent = FieldName::new(required(self.parent, "parent_field")?)?;
         let seq = FieldName::new(self.seq)?;
-        let extras = FieldName::new(self.extras.unwrap_or_else(|| format!("{array}_extra")))?;
+        let extras = self.overflow_field.unwrap_or_else(|| format!("{array}_extra"));
         let settings = Settings {
             main: self.main.namespace(),
             overflow: self.overflow.namespace(),
@@ -104,7 +104,7 @@ impl<D, E> OutlierRepositoryBuilder<D, E> {
             array,
             flag: FieldName::new(self.flag)?,
             parent,
-            extras,
+            extras: FieldName::new(extras)?,
             seq,
             count: FieldName::new(self.count)?,
             threshold: self.threshold,
@@ -119,7 +119,7 @@ impl<D, E> OutlierRepositoryBuilder<D, E> {
         let fields = settings.overflow_fields();
         if (1..4).any(|field| fields[..field].contains(&fields[field])) {
             return Err(configuration(
-                "two of the fields parent, extras, seq and count have one name: use four different names",
+                "two of the fields parent, overflow, seq and count have one name: use four different names",
             ));
         }
         check_bound("threshold", settings.threshold)?;

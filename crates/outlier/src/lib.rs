@@ -79,17 +79,17 @@
 //!   reader sees. A [`delete`](OutlierRepository::delete) of an outlier is atomic.
 // proof: outlier::push::the_flag_is_set_before_there_are_overflow_documents, outlier::faults::a_client_killed_between_any_two_commands_loses_nothing
 //! - Pushes never fill the gaps that removals leave in an outlier, so that no reader finds an element twice or not at all.
-//!   [`rebalance`](OutlierRepository::rebalance) closes gaps, in a transaction.
-// proof: outlier::known::a_push_to_a_known_outlier_does_not_fill_the_gaps_of_removals, outlier::rebalance::gaps_of_removals_are_filled_in_order
+//!   [`refresh`](OutlierRepository::refresh) closes gaps, in a transaction.
+// proof: outlier::known::a_push_to_a_known_outlier_does_not_fill_the_gaps_of_removals, outlier::refresh::gaps_of_removals_are_filled_in_order
 //! - With [unique elements](OutlierRepositoryBuilder::unique_elements) a list has every element once, however many writers
 //!   push it, and however often. An exception: after a push that overflows and fails before its last check, the list can have
-//!   an element twice until the next rebalance; `verify` finds it.
+//!   an element twice until the next refresh; `verify` finds it.
 // proof: outlier::mixed::sixty_four_writers_push_and_remove_unique_elements, outlier::push::two_hundred_distinct_elements_by_four_tries_each_are_stored_once
 //! - A document that violates these invariants, for example one written by another program, is reported as an error with
 //!   its `_id`; it is never silently misread.
 // proof: outlier::reads::an_unreadable_document_is_named, conformance::damages::each_kind_of_damage_is_found_and_nothing_else
 //!
-//! What is *not* guaranteed: a main document and its overflow documents are read one after another. If a `rebalance`,
+//! What is *not* guaranteed: a main document and its overflow documents are read one after another. If a `refresh`,
 //! `migrate_existing` or `repair` moves elements of this list between the two reads, a read can find some elements twice
 //! or not at all. In a transaction it does not. Another program that deletes a main document or clears its flag, and leaves
 //! its overflow documents, hides what a process that [knows the outlier](#known-outliers) pushes afterwards:
@@ -118,9 +118,9 @@
 //! | [`remove`](OutlierRepository::remove) | 1, or 2 for an outlier, 5 if the list does not have the element | all of the list, or 3 where elements are unique |
 //! | [`update_element`](OutlierRepository::update_element) | 1 in the array, 3 in an overflow document, 6 if an outlier does not have the element | 1, or those before the element |
 //! | [`delete`](OutlierRepository::delete) | 1, or 3 for a known outlier, 4 for another one | all of the list |
-//! | [`rebalance`](OutlierRepository::rebalance) | 3 if there is nothing to do, else about 10 | all of the list |
-//! | [`verify`](OutlierRepository::verify) | 1, and 4 for each list with findings | all of both collections |
-//! | [`migrate_existing`](OutlierRepository::migrate_existing), [`repair`](OutlierRepository::repair) | that, and a `rebalance` for each list that needs it | all, and those lists again |
+//! | [`refresh`](OutlierRepository::refresh) | 3 if there is nothing to do, else about 10 | all of the list |
+//! | [`verify`](OutlierRepository::verify), [`verify_document`](OutlierRepository::verify_document) | 1, and 4 for each list with findings | all of both collections, or of the list |
+//! | [`migrate_existing`](OutlierRepository::migrate_existing), [`repair`](OutlierRepository::repair) | that, and a `refresh` for each list that needs it | all, and those lists again |
 //! | [`ensure_indexes`](OutlierRepository::ensure_indexes) | 4, or 8 the first time | all, the first time |
 //! | [`ensure_sharded`](OutlierRepository::ensure_sharded) | 5, or 17 the first time | as `ensure_indexes` |
 //!
@@ -128,7 +128,7 @@
 //!
 //! A repository and its clones know an outlier after they have inserted it, or pushed to its overflow documents. They remember
 //! up to 10,000. A push to a known outlier does not read or write the main document: it stores its element in the newest
-//! overflow document. If there is none, because another process has deleted or rebalanced the list, the push begins with the
+//! overflow document. If there is none, because another process has deleted or refreshed the list, the push begins with the
 //! main document, which costs one round trip more. In a session of the caller, every push begins with the main document.
 //!
 //! # Lanes
@@ -163,7 +163,7 @@
 //! [`ensure_indexes`](OutlierRepository::ensure_indexes). Writers of this crate may continue concurrently. After an
 //! interruption, call it again. [`plan`](action::MigrateExisting::plan) lists every command that it would send.
 //!
-//! **After many removals.** [`rebalance`](OutlierRepository::rebalance) fills the array from the overflow documents, and
+//! **After many removals.** [`refresh`](OutlierRepository::refresh) fills the array from the overflow documents, and
 //! clears the flag if none are left.
 //!
 //! **A damaged collection, or one that other programs wrote.** [`verify`](OutlierRepository::verify) reports every problem,
@@ -220,7 +220,7 @@ mod settings;
 mod write;
 
 pub use builder::OutlierRepositoryBuilder;
-pub use mongo_patterns_core::{Progress, Removed, Repository, Updated};
+pub use mongo_patterns_core::{Deleted, Inserted, Progress, Removed, Repository, Updated};
 pub use repair::finding::{Finding, Problem, Repaired, Unrepaired};
 pub use repository::OutlierRepository;
-pub use results::{Counts, Deleted, Inserted, Migrated, Pushed, PushedMany, Rebalanced, StoredDocument};
+pub use results::{Counts, Migrated, Pushed, PushedMany, Refreshed, StoredDocument};

@@ -7,7 +7,7 @@ use mongo_patterns_core::hints::HintCache;
 use mongo_patterns_core::index::{Checks, Ensure, Managed};
 use mongo_patterns_core::lanes::{Joined, Lanes};
 use mongo_patterns_core::{Repository, Result, Validator, document_id};
-use mongodb::bson::{Bson, RawDocumentBuf, doc};
+use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::{ClientSession, Collection};
 
 use crate::form::validator;
@@ -117,8 +117,8 @@ impl<D, E> OutlierRepository<D, E> {
     }
 
     /// Returns the collection of the overflow documents.
-    pub fn overflow_collection(&self) -> &Collection<RawDocumentBuf> {
-        &self.shared.overflow
+    pub fn overflow_collection(&self) -> Collection<Document> {
+        self.shared.overflow.clone_with_type()
     }
 
     /// Returns the most elements of a main document.

@@ -1,7 +1,6 @@
 //! The results of the calls.
 
 use mongo_patterns_core::{Error, ErrorKind, InvalidDocuments};
-use mongodb::bson::Bson;
 use serde::Serialize;
 
 /// A main document, without its overflow documents.
@@ -12,18 +11,6 @@ pub struct StoredDocument<D> {
     pub document: D,
     /// Whether the list continues in overflow documents.
     pub has_extras: bool,
-}
-
-/// The result of an insert.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Inserted {
-    /// The `_id` of the document: a new object id where the document had none.
-    pub id: Bson,
-    /// The number of its elements in the array.
-    pub inline: u64,
-    /// The number of its elements in overflow documents.
-    pub overflow: u64,
 }
 
 /// Where a push stored its element.
@@ -66,25 +53,15 @@ impl Counts {
     }
 }
 
-/// The result of a delete.
+/// The elements of a list after a refresh.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Deleted {
-    /// Whether the main document existed.
-    pub found: bool,
-    /// The number of deleted overflow documents.
-    pub overflow_documents: u64,
-}
-
-/// The elements of a list after a rebalance.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Rebalanced {
+pub struct Refreshed {
     /// The number of elements in the array of the main document.
     pub inline: u64,
     /// The number of elements in overflow documents.
     pub overflow: u64,
-    /// Whether the rebalance changed anything.
+    /// Whether the refresh changed anything.
     pub modified: bool,
 }
 

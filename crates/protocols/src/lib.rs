@@ -13,7 +13,7 @@
 //! | model | mirrors |
 //! |---|---|
 //! | [`bucket`] | `append`, `append_many`, `remove_item`, `delete_key` |
-//! | [`outlier`] | `push`, `push_many`, `push_unique`, `remove`, `update_element`, `rebalance`, `delete` |
+//! | [`outlier`] | `push`, `push_many`, `push_unique`, `remove`, `update_element`, `refresh`, `delete` |
 //! | [`subset`] | `insert`, `update`, `delete`, `refresh`, `delete_parent`, `refresh_all` of the subset pattern |
 //! | [`history`] | `insert`, `update`, `delete`, `replace`, `upsert`, `restore`, `delete_before`, `keep_last` of the history pattern |
 //! | [`intervals`] | `insert`, `update`, `replace`, `end` of the intervals pattern, with clocks that differ |

@@ -1,4 +1,4 @@
-//! The outlier pattern: pushes, overflow documents, removals, rebalances and deletes.
+//! The outlier pattern: pushes, overflow documents, removals, refreshes and deletes.
 //!
 //! Mirrors `crates/outlier/src`: `write`, the rewrites in `repair`, and `form/layout.rs`: what each command matches and
 //! changes, what its transaction writes, and the reaction to a conflict.
@@ -9,7 +9,7 @@
 pub mod delete;
 mod documents;
 pub mod push;
-pub mod rebalance;
+pub mod refresh;
 pub mod remove;
 #[cfg(test)]
 mod tests;
@@ -22,7 +22,7 @@ use delete::Delete;
 pub use documents::{CAP, Documents, Extra, Form, Rules, THRESHOLD};
 use documents::{ELEMENTS, is_same};
 use push::{Ended, Push};
-use rebalance::Rebalance;
+use refresh::Refresh;
 use remove::Remove;
 use update::{Outcome, Update};
 
@@ -42,8 +42,8 @@ pub enum Client {
     Push(Push),
     /// `remove`.
     Remove(Remove),
-    /// `rebalance`.
-    Rebalance(Rebalance),
+    /// `refresh`.
+    Refresh(Refresh),
     /// `delete`.
     Delete(Delete),
     /// `update_element`.
@@ -65,7 +65,7 @@ impl Protocol for Outlier {
         match client {
             Client::Push(call) => call.run(&self.rules, documents, me),
             Client::Remove(call) => call.run(documents),
-            Client::Rebalance(call) => call.run(&self.rules, documents, me),
+            Client::Refresh(call) => call.run(&self.rules, documents, me),
             Client::Delete(call) => call.run(self.rules.form, self.rules.unique, documents, me),
             Client::Update(call) => call.run(self.rules.form, documents),
         }
@@ -75,7 +75,7 @@ impl Protocol for Outlier {
         match client {
             Client::Push(call) => call.ended().is_some(),
             Client::Remove(call) => call.has_ended(),
-            Client::Rebalance(call) => call.has_ended(),
+            Client::Refresh(call) => call.has_ended(),
             Client::Delete(call) => call.has_ended(),
             Client::Update(call) => call.ended().is_some(),
         }
@@ -85,7 +85,7 @@ impl Protocol for Outlier {
         match before {
             Client::Push(call) => call.sends(),
             Client::Remove(call) => call.sends(),
-            Client::Rebalance(call) => call.sends(),
+            Client::Refresh(call) => call.sends(),
             Client::Delete(call) => call.sends(),
             Client::Update(call) => call.sends(),
         }
@@ -95,7 +95,7 @@ impl Protocol for Outlier {
         match client {
             Client::Push(call) => call.writes(),
             Client::Remove(call) => call.writes(),
-            Client::Rebalance(call) => call.writes(),
+            Client::Refresh(call) => call.writes(),
             Client::Delete(call) => call.writes(),
             Client::Update(call) => call.writes(),
         }
@@ -105,7 +105,7 @@ impl Protocol for Outlier {
         match client {
             Client::Push(call) => Client::Push(call.unknown(&self.rules)),
             Client::Remove(call) => Client::Remove(Remove::new(call.element)),
-            Client::Rebalance(_) => Client::Rebalance(Rebalance::default()),
+            Client::Refresh(_) => Client::Refresh(Refresh::default()),
             Client::Delete(_) => Client::Delete(Delete::new(false)),
             Client::Update(call) => Client::Update(call.unknown()),
         }
@@ -126,7 +126,7 @@ impl Protocol for Outlier {
                 |_, state: &Moment| !pushes(state).any(Push::was_hidden),
             ),
             Property::always("no element is stored twice", |world, state: &Moment| {
-                // A unique element can be stored twice for a moment, and after a fault until a rebalance.
+                // A unique element can be stored twice for a moment, and after a fault until a refresh.
                 let may_be = world.protocol.rules.unique && (!world.is_quiet(state) || state.faults < world.faults);
                 may_be || (0..ELEMENTS).all(|element| state.documents.count(element) <= 1)
             }),
@@ -169,14 +169,14 @@ impl Protocol for Outlier {
                     !state.documents.exists || !call.elements[first..].iter().any(is_stored)
                 })
             }),
-            Property::always("a rebalance repairs every final state", |world, state: &Moment| {
+            Property::always("a refresh repairs every final state", |world, state: &Moment| {
                 if !world.is_quiet(state) || !state.documents.exists {
                     return true;
                 }
                 let mut documents = state.documents.clone();
-                rebalance::apply_now(&world.protocol.rules, &mut documents);
+                refresh::apply_now(&world.protocol.rules, &mut documents);
                 (0..ELEMENTS).all(|element| documents.count(element) == state.documents.count(element).min(1))
-                    && rebalance::is_correct(&documents)
+                    && refresh::is_correct(&documents)
             }),
             Property::sometimes("overflow documents are opened", |_, state: &Moment| {
                 pushes(state).any(Push::opens) || state.documents.extras.len() > 1
@@ -185,11 +185,11 @@ impl Protocol for Outlier {
                 "two clients open overflow documents concurrently",
                 |_, state: &Moment| pushes(state).filter(|call| call.opens()).count() > 1,
             ),
-            Property::sometimes("a rebalance clears the flag", |world, state: &Moment| {
-                world.protocol.has_no_rebalance() || rebalances(state).any(Rebalance::has_cleared)
+            Property::sometimes("a refresh clears the flag", |world, state: &Moment| {
+                world.protocol.has_no_refresh() || refreshes(state).any(Refresh::has_cleared)
             }),
-            Property::sometimes("a rebalance loses to another writer", |world, state: &Moment| {
-                world.protocol.has_no_rebalance() || rebalances(state).any(Rebalance::is_retried)
+            Property::sometimes("a refresh loses to another writer", |world, state: &Moment| {
+                world.protocol.has_no_refresh() || refreshes(state).any(Refresh::is_retried)
             }),
             Property::sometimes(
                 "a client dies between the flag and the overflow documents",
@@ -233,8 +233,8 @@ impl Protocol for Outlier {
 }
 
 impl Outlier {
-    fn has_no_rebalance(&self) -> bool {
-        self.has_no(|client| matches!(client, Client::Rebalance(_)))
+    fn has_no_refresh(&self) -> bool {
+        self.has_no(|client| matches!(client, Client::Refresh(_)))
     }
 
     fn has_no(&self, is_one: impl Fn(&Client) -> bool) -> bool {
@@ -287,9 +287,9 @@ fn updates_of(state: &Moment, element: u8) -> (usize, usize) {
     (done.count(), possible.count())
 }
 
-fn rebalances(state: &Moment) -> impl Iterator<Item = &Rebalance> {
+fn refreshes(state: &Moment) -> impl Iterator<Item = &Refresh> {
     state.clients.iter().filter_map(|client| match client {
-        Client::Rebalance(call) => Some(call),
+        Client::Refresh(call) => Some(call),
         _ => None,
     })
 }

@@ -31,7 +31,7 @@ pub const CALLS: [(&str, &[&str]); 13] = [
             "OutlierRepository::push_unique",
             "OutlierRepository::remove",
             "OutlierRepository::update_element",
-            "OutlierRepository::rebalance",
+            "OutlierRepository::refresh",
             "OutlierRepository::delete",
         ],
     ),

@@ -5,7 +5,6 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
-use futures::{StreamExt, TryStreamExt};
 use maud::{Markup, html};
 use mongo_patterns::prelude::*;
 use mongodb::bson::DateTime;
@@ -101,13 +100,12 @@ async fn choose(
     if let Some(after) = &query.after {
         keys = keys.after(after);
     }
-    let keys = keys.stream().take(Choose::<u32>::needed());
+    let found = keys.limit(Choose::<u32>::needed() as u32).await?.into_iter();
     let choice = |id| Choice {
         id,
         title: format!("Customer {id}"),
     };
-    let found = keys.map_ok(choice).try_collect().await?;
-    Ok(query.list(wants, &CUSTOMERS, found))
+    Ok(query.list(wants, &CUSTOMERS, found.map(choice).collect()))
 }
 
 async fn to_trades(wants: Wants, Ids(customer): Ids<u32>) -> Redirect {
@@ -121,14 +119,11 @@ async fn list(
     Ids(customer): Ids<u32>,
     PageQuery(cursor): PageQuery<Cursor>,
 ) -> Result<Response, Problem> {
-    let pages = store.trades.pages(&customer).newest_first().limit(2);
     let (query, back) = (cursor.query(), cursor.before.is_some());
-    let slice = match cursor.before {
-        Some(token) => pages.before(token).await?,
-        None => pages.after(cursor.after).await?,
-    };
-    let more = slice.pages.len() > 1;
-    let shown = if back { slice.pages.last() } else { slice.pages.first() };
+    let buckets = store.trades.buckets(&customer).newest_first().limit(2);
+    let slice = buckets.after(cursor.after).before(cursor.before).page().await?;
+    let more = slice.items.len() > 1;
+    let shown = if back { slice.items.last() } else { slice.items.first() };
     let token = shown.map(|page| page.token().to_string());
     let has_newer = if back { more } else { slice.previous.is_some() };
     let has_older = back || more;

@@ -83,11 +83,12 @@ async fn list(
     Path(customer): Path<u32>,
     Query(position): Query<Position>,
 ) -> Result<Json<Page>, Problem> {
-    let slice = trades.pages(&customer).newest_first().after(position.after).await?;
-    let items = slice.pages.into_iter().flat_map(|page| page.items.into_iter().rev());
+    let buckets = trades.buckets(&customer).newest_first().limit(1).after(position.after);
+    let page = buckets.page().await?;
+    let items = page.items.into_iter().flat_map(|bucket| bucket.items.into_iter().rev());
     Ok(Json(Page {
         trades: items.map(Shown::from).collect(),
-        next: slice.next,
+        next: page.next,
     }))
 }
 // ANCHOR_END: list

@@ -216,8 +216,8 @@ impl Ledger {
         let read = async {
             Ok::<_, mongo_patterns::Error>(match call {
                 0 => {
-                    let slice = trades.pages(&key).limit(1000).session(session).await?;
-                    Shown::Pages(slice.pages.into_iter().map(|page| n(page.items)).collect())
+                    let slice = trades.buckets(&key).limit(1000).session(session).page().await?;
+                    Shown::Pages(slice.items.into_iter().map(|page| n(page.items)).collect())
                 }
                 1 => Shown::Items(n(trades.items(&key).session(session).stream().try_collect().await?)),
                 _ => {
@@ -263,9 +263,9 @@ impl Ledger {
         let mut judged: BTreeMap<Level, Judged> = BTreeMap::new();
         let last = key_of(self.next.load(Ordering::Relaxed));
         for key in 0..last + KEYS as u32 {
-            let slice = trades.pages(&key).limit(100_000).await.unwrap();
+            let slice = trades.buckets(&key).limit(100_000).page().await.unwrap();
             let pages = slice
-                .pages
+                .items
                 .iter()
                 .map(|page| page.items.iter().map(|trade| trade.n).collect());
             let pages: Vec<Vec<i64>> = pages.collect();

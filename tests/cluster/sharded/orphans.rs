@@ -39,7 +39,7 @@ async fn no_call_sees_orphaned_buckets() {
     assert!(stored > 10, "no shard has orphaned documents");
 
     assert_eq!(trades.counts(&1).await.unwrap().items, ITEMS as u64);
-    assert_eq!(trades.pages(&1).limit(100).await.unwrap().pages.len(), 10);
+    assert_eq!(trades.buckets(&1).limit(100).page().await.unwrap().items.len(), 10);
     assert_eq!(trades.newest(&1, 1000).await.unwrap().len() as i64, ITEMS);
     let keys: Vec<u32> = trades.keys().stream().try_collect().await.unwrap();
     assert_eq!(keys, [1]);

@@ -92,7 +92,7 @@ async fn a_call_reaches_the_shards_of_its_documents() {
         let of_key = profiles.with_one("trades", doc! { "customerId": key }).await;
         assert_eq!(reached, of_key);
         assert_eq!(profiles.of(trades.append_many(&key, &many)).await, of_key);
-        assert_eq!(profiles.of(trades.pages(&key)).await, of_key);
+        assert_eq!(profiles.of(trades.buckets(&key).page()).await, of_key);
         assert_eq!(profiles.of(trades.newest(&key, 5)).await, of_key);
         assert_eq!(profiles.of(trades.counts(&key)).await, of_key);
         // By the prefix of `_id`, as in the manual.

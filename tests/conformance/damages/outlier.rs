@@ -93,7 +93,7 @@ impl Model for Lists {
     }
 
     async fn verify_owner(&self, owner: &Bson) -> Option<Vec<Finding>> {
-        let verify = self.0.verify().document(owner.clone());
+        let verify = self.0.verify_document(owner.clone());
         Some(verify.stream().try_collect().await.unwrap())
     }
 

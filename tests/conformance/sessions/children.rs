@@ -49,8 +49,8 @@ impl Calls for Buckets {
         run!(trades.delete_key(&2)).unwrap();
         let page = run!(trades.page(&1, 3)).unwrap().unwrap();
         assert_eq!(page.items.len(), 9);
-        let slice = run!(trades.pages(&1).limit(2)).unwrap();
-        assert_eq!(slice.pages.len(), 2);
+        let buckets = trades.buckets(&1).limit(2).session(&mut session).page().await.unwrap();
+        assert_eq!(buckets.items.len(), 2);
         let newest = run!(trades.newest(&1, 7)).unwrap();
         assert_eq!(newest[0], spread(28));
         let item = run!(trades.item(&1, 3_i64)).unwrap();
@@ -124,7 +124,7 @@ impl Calls for Lists {
         assert_eq!(page, users(2..5));
         let eighth = "user08".to_owned();
         assert!(run!(books.contains(1, &eighth)).unwrap());
-        run!(books.rebalance(3)).unwrap();
+        run!(books.refresh(3)).unwrap();
         // A refused call does not abort the transaction.
         let missing = run!(books.push(9, &eighth)).unwrap_err();
         assert_eq!(missing.kind(), ErrorKind::NotFound);

@@ -119,9 +119,9 @@ async fn every_document_is_migrated_and_every_subset_and_figure_rebuilt() {
         let summed = trades(true);
         for lost in [2, 0] {
             lose(&router, lost);
-            let rebuilt = summed.rebuild_figures().await.unwrap();
+            let refreshed = summed.refresh_figures().await.unwrap();
             assert_eq!(updates_of_many(&router), 1 + lost);
-            assert_eq!(rebuilt.buckets, if lost > 0 { 3 } else { 0 });
+            assert_eq!(refreshed.documents, if lost > 0 { 3 } else { 0 });
         }
         assert_eq!(summed.verify().stream().try_collect::<Vec<_>>().await.unwrap().len(), 0);
 

@@ -102,7 +102,7 @@ impl Values for Lists {
         }
         assert!(self.0.contains(id.clone(), &element(4)).await.unwrap());
         assert!(self.0.remove(id.clone(), &element(1)).await.unwrap().found);
-        self.0.rebalance(id.clone()).await.unwrap();
+        self.0.refresh(id.clone()).await.unwrap();
     }
 
     async fn read(&self, id: &Bson) -> Vec<Document> {

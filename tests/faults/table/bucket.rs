@@ -199,10 +199,17 @@ const MANY: &str = "BucketRepository::append_many";
 /// Sets an incorrect count, and adds an item to a full page.
 fn damaged(m: &Histories) -> futures::future::LocalBoxFuture<'_, ()> {
     Box::pin(async move {
-        let miscounted = doc! { "$set": { "count": 7 } };
-        let first = doc! { "_id": format!("1_{SECOND}") };
-        m.stored.update_one(first, miscounted).await.unwrap();
+        miscounted(m).await;
         m.stored.insert_one(bucket(3, 200..205)).await.unwrap();
+    })
+}
+
+/// Damages one key: several are repaired concurrently, and their commands have no order.
+fn miscounted(m: &Histories) -> futures::future::LocalBoxFuture<'_, ()> {
+    Box::pin(async move {
+        let count = doc! { "$set": { "count": 7 } };
+        let first = doc! { "_id": format!("1_{SECOND}") };
+        m.stored.update_one(first, count).await.unwrap();
     })
 }
 
@@ -236,25 +243,32 @@ pub(super) fn operations() -> Vec<Call<Histories>> {
             m.with_ids.ensure_indexes().await
             => prepare(|m| m.stored.drop_indexes().await.unwrap());
         Steps, "BucketRepository::delete_key", "", |m| m.plain.delete_key(&1).await.map(drop);
-        Steps, "BucketRepository::repair + Repair::stream", "", |m|
-            serialized(m.with_ids.repair().concurrency(1).stream()).await => prepare(damaged);
-        Reads, "BucketRepository::repair + Repair::stream", "dry run", |m|
-            serialized(m.with_ids.repair().concurrency(1).dry_run().stream()).await => prepare(damaged);
-        Reads, "BucketRepository::verify + Verify::stream", "", |m|
+        Steps, "BucketRepository::repair", "", |m|
+            serialized(m.with_ids.repair().stream()).await => prepare(miscounted);
+        Steps, "BucketRepository::repair_key", "", |m|
+            serialized(m.with_ids.repair_key(&1).stream()).await => prepare(damaged);
+        Reads, "BucketRepository::repair", "dry run", |m|
+            serialized(m.with_ids.repair().dry_run().stream()).await => prepare(miscounted);
+        Reads, "BucketRepository::verify", "", |m|
             serialized(m.with_ids.verify().stream()).await => prepare(damaged);
+        Reads, "BucketRepository::verify_key", "", |m|
+            serialized(m.with_ids.verify_key(&1).stream()).await => prepare(damaged);
         Reads, "BucketRepository::page", "", |m| m.plain.page(&1, 2).await;
-        Reads, "BucketRepository::pages", "", |m| m.plain.pages(&1).newest_first().await;
+        Reads, "BucketRepository::buckets", "", |m| m.plain.buckets(&1).newest_first().limit(2).page().await;
         Reads, "BucketRepository::newest", "", |m| m.plain.newest(&1, 5).await;
         Reads, "BucketRepository::items + Items::stream", "", |m|
             m.plain.items(&1).stream().try_collect::<Vec<_>>().await;
         Reads, "BucketRepository::items + Items::page", "from a time", |m|
             m.plain.items(&1).from(at(SECOND + 2)).limit(3).page().await;
+        Reads, "BucketRepository::keys", "", |m| m.plain.keys().await;
         Reads, "BucketRepository::keys + Keys::stream", "", |m| m.plain.keys().stream().try_collect::<Vec<_>>().await;
         Reads, "BucketRepository::find_items + FindItems::stream", "", |m| {
             let order = doc! { "customerId": 1, "n": 1 };
             let found = m.plain.find_items(doc! { "n": { "$gt": 2 } }).sort(order);
             found.stream().try_collect::<Vec<_>>().await
         };
+        Reads, "BucketRepository::find_items", "", |m|
+            m.plain.find_items(doc! { "n": { "$gt": 2 } }).sort(doc! { "customerId": 1, "n": 1 }).await;
         Reads, "BucketRepository::find_items + FindItems::explain", "", |m|
             m.plain.find_items(doc! { "n": 3 }).explain().await;
         Reads, "BucketRepository::item", "", |m| m.with_ids.item(&1, 4_i64).await;

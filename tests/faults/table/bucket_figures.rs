@@ -68,7 +68,7 @@ impl Model for Figured {
         self.trades.ensure_indexes().await.unwrap();
         let buckets = [bucket(1, 0..3), bucket(1, 3..6), bucket(1, 6..7), bucket(2, 100..103)];
         self.stored.insert_many(buckets).await.unwrap();
-        self.trades.rebuild_figures().await.unwrap();
+        self.trades.refresh_figures().await.unwrap();
     }
 
     async fn facts(&self) -> Vec<String> {
@@ -99,17 +99,17 @@ impl Operations for Figured {
             Atomic, "BucketRepository::append", "with figures", |m| m.trades.append(&1, &spread(7)).await;
             Prefix, "BucketRepository::append_many", "with figures", |m|
             m.trades.append_many(&1, &trades_of(7..15)).await;
-            Steps, "BucketRepository::rebuild_figures", "", |m|
-                m.trades.rebuild_figures().await.map(drop)
+            Steps, "BucketRepository::refresh_figures", "", |m|
+                m.trades.refresh_figures().await.map(drop)
                 => prepare(|m| {
                     let unset = doc! { "$unset": { "figures": "" } };
                     m.stored.update_many(doc! { "customerId": 1 }, unset).await.unwrap()
                 });
-            Steps, "BucketRepository::remove_before", "", |m| m.trades.remove_before(&1, at(SECOND + 6)).await;
-            Atomic, "BucketRepository::remove_before", "exact", |m|
-                m.trades.remove_before(&1, at(SECOND + 5)).exact().await;
-            Steps, "BucketRepository::remove_all_before", "", |m|
-                m.trades.remove_all_before(at(SECOND + 6)).chunk_buckets(1).await;
+            Steps, "BucketRepository::delete_key_before", "", |m| m.trades.delete_key_before(&1, at(SECOND + 6)).await;
+            Atomic, "BucketRepository::delete_key_before", "exact", |m|
+                m.trades.delete_key_before(&1, at(SECOND + 5)).exact().await;
+            Steps, "BucketRepository::delete_before", "", |m|
+                m.trades.delete_before(at(SECOND + 6)).chunk_buckets(1).await;
             Reads, "BucketRepository::totals", "", |m| m.trades.totals(&1).await;
             Reads, "BucketRepository::totals + ReadTotals::by", "", |m| m.trades.totals(&1).by(TimeUnit::Hour).await;
             Reads, "BucketRepository::totals", "of a range", |m| m.trades.totals(&1).from(at(SECOND + 2)).await;

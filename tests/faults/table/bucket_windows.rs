@@ -96,10 +96,10 @@ impl Operations for Windowed {
                 m.trades.replace_item(&1, &Trade { n: 2, date: at(SECOND + 3) }).await;
             Atomic, "BucketRepository::update_item", "with windows", |m|
                 m.trades.update_item(&1, 2_i64, doc! { "$max": { "date": at(SECOND + 4) } }).await;
-            Atomic, "BucketRepository::remove_before", "exact, with windows", |m|
-                m.trades.remove_before(&1, at(SECOND + 6)).exact().await;
-            Steps, "BucketRepository::repair + Repair::stream", "with windows", |m|
-                m.trades.repair().concurrency(1).stream().try_collect::<Vec<_>>().await
+            Atomic, "BucketRepository::delete_key_before", "exact, with windows", |m|
+                m.trades.delete_key_before(&1, at(SECOND + 6)).exact().await;
+            Steps, "BucketRepository::repair", "with windows", |m|
+                m.trades.repair().stream().try_collect::<Vec<_>>().await
                 => prepare(|m| {
                     let first = doc! { "_id": format!("1_{}", SECOND + 1) };
                     m.stored.update_one(first, doc! { "$set": { "count": 7 } }).await.unwrap()

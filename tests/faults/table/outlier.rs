@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use futures::TryStreamExt;
 use futures::future::LocalBoxFuture;
-use futures::stream::iter;
-use futures::{Stream, TryStreamExt};
-use mongo_patterns::outlier::{OutlierRepository, OutlierRepositoryBuilder, Problem, Repaired};
+use mongo_patterns::outlier::{OutlierRepository, OutlierRepositoryBuilder, Problem};
 use mongo_patterns::{Error, ErrorKind, Repository};
 use mongodb::Collection;
 use mongodb::bson::{Document, doc};
@@ -187,10 +186,18 @@ fn damaged(m: &Shop) -> LocalBoxFuture<'_, ()> {
     Box::pin(async move {
         let flag = doc! { "$set": { "has_extras": true } };
         m.sales.update_one(doc! { "_id": 3 }, flag).await.unwrap();
+        miscounted(m).await;
+    })
+}
+
+/// Damages one list: several are read and repaired concurrently, and their commands have no order.
+fn miscounted(m: &Shop) -> LocalBoxFuture<'_, ()> {
+    Box::pin(async move {
         let count = doc! { "$set": { "count": 7 } };
         m.extras.update_one(doc! { "book_id": 4 }, count).await.unwrap();
     })
 }
+
 fn long(m: &Shop) -> LocalBoxFuture<'_, ()> {
     Box::pin(async move { drop(m.sales.insert_one(main_of(5, 0..9)).await.unwrap()) })
 }
@@ -222,7 +229,7 @@ pub(super) fn operations() -> Vec<Call<Shop>> {
         Steps, "OutlierRepository::ensure_indexes", "", |m|
             m.unique.ensure_indexes().await
             => prepare(|m| { m.extras.drop_indexes().await.unwrap(); m.catalog().drop().await.unwrap(); });
-        Atomic, "OutlierRepository::rebalance", "", |m| m.books.rebalance(1).await => prepare(removed);
+        Atomic, "OutlierRepository::refresh", "", |m| m.books.refresh(1).await => prepare(removed);
         Steps, "OutlierRepository::migrate_existing", "", |m|
             m.books.migrate_existing().concurrency(1).await => prepare(long);
         Steps, "OutlierRepository::migrate_existing", "with a list of invalid documents", |m| {
@@ -230,14 +237,18 @@ pub(super) fn operations() -> Vec<Call<Shop>> {
             let list = list.collection::<Document>("skipped");
             m.books.migrate_existing().concurrency(1).skip_invalid(&list).await
         } => prepare(long);
-        Steps, "OutlierRepository::repair + Repair::stream", "", |m|
-            in_order(m.books.repair().concurrency(1).stream()).await => prepare(damaged);
-        Reads, "OutlierRepository::repair + Repair::stream", "dry run", |m|
-            in_order(m.books.repair().concurrency(1).dry_run().stream()).await => prepare(damaged);
+        Steps, "OutlierRepository::repair + RepairLists::stream", "", |m|
+            serialized(m.books.repair().stream()).await => prepare(miscounted);
+        Steps, "OutlierRepository::repair_document + RepairLists::stream", "", |m|
+            serialized(m.books.repair_document(3).stream()).await => prepare(damaged);
+        Reads, "OutlierRepository::repair + RepairLists::stream", "dry run", |m|
+            serialized(m.books.repair().dry_run().stream()).await => prepare(miscounted);
         Reads, "OutlierRepository::migrate_existing + MigrateExisting::plan", "", |m|
             m.books.migrate_existing().plan().await.map(drop);
-        Reads, "OutlierRepository::verify + Verify::stream", "", |m|
-            serialized(m.books.verify().document(4).stream()).await => prepare(damaged);
+        Reads, "OutlierRepository::verify", "", |m|
+            serialized(m.books.verify().stream()).await => prepare(miscounted);
+        Reads, "OutlierRepository::verify_document", "", |m|
+            serialized(m.books.verify_document(4).stream()).await => prepare(damaged);
         Reads, "OutlierRepository::get", "", |m| m.books.get(1).await;
         Reads, "OutlierRepository::find", "", |m| m.books.find(doc! {}).sort(doc! { "_id": 1 }).await;
         Reads, "OutlierRepository::get_full", "", |m| m.books.get_full(1).await;
@@ -263,13 +274,6 @@ pub(super) fn orders(m: &Shop) -> LocalBoxFuture<'_, ()> {
         overflow.insert("customers_purchased_extra", users(3..5));
         m.extras.insert_one(overflow).await.unwrap();
     })
-}
-
-/// Sorts the results, which have no order.
-async fn in_order(repaired: impl Stream<Item = Result<Repaired, Error>>) -> Result<String, Error> {
-    let mut repaired: Vec<Repaired> = repaired.try_collect().await?;
-    repaired.sort_by_key(|repaired| repaired.findings[0].related_id.as_ref().unwrap().to_string());
-    serialized(iter(repaired.into_iter().map(Ok))).await
 }
 
 /// Removes customers from an array, and from full overflow documents.

@@ -261,17 +261,17 @@ async fn a_call_that_is_restricted_to_one_key_reaches_its_shards() {
         assert!(routes().iter().all(|route| *route == Route::One));
 
         // Every value that the key field of a bucket with its `_id` can have.
-        let findings: Vec<_> = trades.verify().key(&123).stream().try_collect().await.unwrap();
+        let findings: Vec<_> = trades.verify_key(&123).stream().try_collect().await.unwrap();
         assert!(findings.is_empty());
         assert_eq!(routes(), [Route::Listed]);
         plain(db)
             .update_one(doc! { "_id": { "$gt": "" } }, doc! { "$set": { "count": 12 } })
             .await
             .unwrap();
-        let findings: Vec<_> = trades.verify().key(&123).stream().try_collect().await.unwrap();
+        let findings: Vec<_> = trades.verify_key(&123).stream().try_collect().await.unwrap();
         assert_eq!(findings.len(), 1);
         assert_eq!(routes(), [Route::Listed; 2]);
-        let repaired: Vec<_> = trades.repair().key(&123).stream().try_collect().await.unwrap();
+        let repaired: Vec<_> = trades.repair_key(&123).stream().try_collect().await.unwrap();
         assert_eq!(repaired.len(), 1);
         let repair = routes();
         // Scan, read, delete, insert, check.
@@ -279,9 +279,9 @@ async fn a_call_that_is_restricted_to_one_key_reaches_its_shards() {
 
         books.insert(&support::outlier::book(2, 60)).await.unwrap();
         db.recorder().clear();
-        let found: Vec<_> = books.verify().document(2).stream().try_collect().await.unwrap();
+        let found: Vec<_> = books.verify_document(2).stream().try_collect().await.unwrap();
         assert!(found.is_empty());
-        let repaired: Vec<_> = books.repair().document(2).stream().try_collect().await.unwrap();
+        let repaired: Vec<_> = books.repair_document(2).stream().try_collect().await.unwrap();
         assert!(repaired.is_empty());
         books.elements(2).skip(55).limit(3).await.unwrap();
         let of_book = routes();

@@ -76,16 +76,19 @@ const TOGETHER: &str = "inserts documents of several shards together";
 const MIGRATED: &str = "a migration reads the whole collection, and a chunk of ids by one command";
 
 #[rustfmt::skip] // a rule in a line or two
-pub(super) const BROADCAST: [Broadcast; 62] = [
+pub(super) const BROADCAST: [Broadcast; 65] = [
     of("bucket", "page", "the manual's read of a page by number is by `_id` only", &[("find", "trades", All)]),
     of("bucket", "count_pages", "the manual's count is by `_id` only", &[("aggregate", "trades", All)]),
     of("bucket", "keys", WHOLE, &[("find", "trades", All)]),
     of("bucket", "find_items", "a filter without the key finds items of all keys", &[("aggregate", "trades", All)]),
     of("bucket", "verify", WHOLE, &[("aggregate", "trades", All)]),
-    of("bucket", "rebuild_figures", WHOLE, &[("update", "trades", All)]),
-    of("bucket", "remove_all_before", WHOLE, &[("find", "trades", All), ("delete", "trades", All)]),
+    of("bucket", "refresh_figures", WHOLE, &[("update", "trades", All)]),
+    of("bucket", "delete_before", WHOLE, &[("find", "trades", All), ("delete", "trades", All)]),
     of("bucket", "verify", "the second read of a key has every value that its key field can have",
         &[("aggregate", "trades", Listed)]),
+    of("bucket", "verify_key", "the key field of a bucket of the key can have several values", &[("aggregate", "trades", Listed)]),
+    of("bucket", "repair_key", BY_ID,
+        &[("aggregate", "trades", Listed), ("aggregate", "trades", All), ("find", "trades", All)]),
     of("bucket", "repair", BY_ID, &[("aggregate", "trades", All), ("find", "trades", All)]),
     of("bucket", "migrate_from_flat", MIGRATED, &[("aggregate", "trades", All)]),
     of("bucket", "migrate_to_flat", MIGRATED, &[("aggregate", "trades", All), ("find", "trades", All)]),
@@ -94,6 +97,7 @@ pub(super) const BROADCAST: [Broadcast; 62] = [
         &[("aggregate", "extra_sales", All), ("find", "sales", All)]),
     of("outlier", "migrate_existing", MIGRATED, &[("aggregate", "sales", All), ("find", "sales", All)]),
     of("outlier", "repair", WHOLE, &[("aggregate", "sales", All)]),
+    of("outlier", "verify", WHOLE, &[("aggregate", "sales", All)]),
     of("subset", "refresh_all", WHOLE, &[("aggregate", "product", All)]),
     of("subset", "repair", WHOLE, &[("aggregate", "product", All), ("aggregate", "review", All)]),
     of("subset", "verify", WHOLE, &[("aggregate", "product", All), ("aggregate", "review", All)]),

@@ -65,10 +65,14 @@ pub(super) fn of_buckets() -> Vec<Call<bucket::Histories>> {
             m.with_ids.update_item(&1, 4_i64, doc! { "$set": { "date": at(SECOND + 50) } }).session(s).await;
         Atomic, "BucketRepository::remove_item", IN, |m, s| m.with_ids.remove_item(&1, 1_i64).session(s).await;
         Reads, "BucketRepository::page", IN, |m, s| m.plain.page(&1, 2).session(s).await;
-        Reads, "BucketRepository::pages", IN, |m, s| m.plain.pages(&1).session(s).await;
+        Reads, "BucketRepository::buckets", IN, |m, s| m.plain.buckets(&1).session(s).page().await;
         Reads, "BucketRepository::newest", IN, |m, s| m.plain.newest(&1, 5).session(s).await;
         Reads, "BucketRepository::items + Items::stream", IN, |m, s|
             m.plain.items(&1).session(s).stream().try_collect::<Vec<_>>().await;
+        Reads, "BucketRepository::items + Items::page", IN, |m, s| m.plain.items(&1).session(s).limit(3).page().await;
+        Reads, "BucketRepository::keys", IN, |m, s| m.plain.keys().session(s).await;
+        Reads, "BucketRepository::find_items", IN, |m, s|
+            m.plain.find_items(doc! {}).sort(doc! { "customerId": 1, "n": 1 }).session(s).await;
         Reads, "BucketRepository::item", IN, |m, s| m.with_ids.item(&1, 4_i64).session(s).await;
         Reads, "BucketRepository::counts", IN, |m, s| m.plain.counts(&1).session(s).await;
         Reads, "BucketRepository::count_pages", IN, |m, s| m.plain.count_pages(&1).session(s).await;
@@ -92,8 +96,8 @@ pub(super) fn of_outliers() -> Vec<Call<outlier::Shop>> {
         Atomic, "OutlierRepository::insert", IN, |m, s|
             m.books.insert(&book(5, 9)).session(s).await => retry_errors(&[ErrorKind::AlreadyExists]);
         Atomic, "OutlierRepository::delete", IN, |m, s| m.books.delete(1).session(s).await;
-        Atomic, "OutlierRepository::rebalance", IN, |m, s|
-            m.books.rebalance(1).session(s).await => prepare(outlier::removed);
+        Atomic, "OutlierRepository::refresh", IN, |m, s|
+            m.books.refresh(1).session(s).await => prepare(outlier::removed);
         Reads, "OutlierRepository::get", IN, |m, s| m.books.get(1).session(s).await;
         Reads, "OutlierRepository::get_full", IN, |m, s| m.books.get_full(1).session(s).await;
         Reads, "OutlierRepository::elements", IN, |m, s| m.books.elements(1).session(s).await;

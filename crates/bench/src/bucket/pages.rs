@@ -169,8 +169,8 @@ impl Reader {
                     1 => None,
                     _ => Some(self.second_before(page).to_string().parse()?),
                 };
-                let slice = self.trades.pages(&KEY).after(before).await?;
-                Ok(slice.pages.first().and_then(|page| of_trades(&page.items)))
+                let found = self.trades.buckets(&KEY).limit(1).after(before).page().await?;
+                Ok(found.items.first().and_then(|page| of_trades(&page.items)))
             }
             Form::ByHand => {
                 let find = self.buckets.find_one(doc! { "_id": by_hand::ids_of(KEY)? });

@@ -1,16 +1,14 @@
 use std::marker::PhantomData;
-use std::pin::Pin;
-use std::time::Duration;
 
-use futures::Stream;
 use futures::stream::{StreamExt, TryStreamExt, once};
 #[allow(unused_imports)] // the links of the documentation use them
 use mongo_patterns_core::ErrorKind::{Corrupt, Decode, InvalidArgument};
-use mongo_patterns_core::action::{ActionFuture, run};
+use mongo_patterns_core::action::{ActionFuture, ActionStream, check_stream, of_call, run};
+use mongo_patterns_core::conn::{Conn, bounded};
 use mongo_patterns_core::pages::check_limit;
-use mongo_patterns_core::send::{self, Rows};
+use mongo_patterns_core::send;
 use mongo_patterns_core::{Error, Key, Result};
-use mongodb::bson::{Document, doc};
+use mongodb::bson::{Document, RawDocument, doc};
 use mongodb::options::AggregateOptions;
 use serde::de::DeserializeOwned;
 
@@ -18,6 +16,7 @@ use crate::form::document::read_unwound;
 use crate::query::across::{self, Explained, ItemFilter, found_items};
 use crate::repository::{BucketRepository, Shared};
 use crate::results::{FoundItem, ItemsPlan};
+use crate::settings::Settings;
 
 impl<K: Key, T> BucketRepository<K, T> {
     /// Returns the stages that make documents of the items of all keys, for an aggregation of yours.
@@ -51,16 +50,14 @@ impl<K: Key, T> BucketRepository<K, T> {
         Ok(filter.items(settings))
     }
 
-    /// Finds items of all keys by their fields.
+    /// Finds items of all keys by their fields. Awaited it returns a `Vec`. [`stream`](FindItems::stream) returns a stream.
     ///
     /// ```no_run
-    /// # use futures::TryStreamExt;
     /// # use mongo_patterns::bucket::BucketRepository;
     /// # use mongo_patterns::mongodb::bson::{DateTime, doc};
     /// # async fn f(trades: BucketRepository<u32, i32>, since: DateTime) -> mongo_patterns::Result<()> {
     /// let filter = doc! { "ticker": "MDB", "date": { "$gte": since } };
-    /// let mut found = trades.find_items(filter).sort(doc! { "date": -1 }).limit(20).stream();
-    /// while let Some(trade) = found.try_next().await? {
+    /// for trade in trades.find_items(filter).sort(doc! { "date": -1 }).limit(20).await? {
     ///     println!("{} bought {}", trade.key, trade.item);
     /// }
     /// # Ok(())
@@ -79,20 +76,14 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// that have a matching item, and returns those items only.
     ///
     /// # Cancel safety
-    /// Cancel-safe: it changes nothing.
+    /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
+    /// aborted.
     ///
     /// # Errors
     /// [`InvalidArgument`] as for [`items_pipeline`](Self::items_pipeline) and for a limit of 0, [`Decode`] for an item that does not have the
     /// item type, [`Corrupt`] for a key that does not have the key type, and those of the driver.
     pub fn find_items(&self, filter: Document) -> FindItems<'_, K, T> {
-        FindItems {
-            shared: self.shared(),
-            filter,
-            sort: None,
-            limit: None,
-            max_time: None,
-            types: PhantomData,
-        }
+        FindItems::create(self.shared(), filter, None, None, PhantomData)
     }
 }
 
@@ -105,21 +96,19 @@ mongo_patterns_core::action! {
         limit: Option<u32>,
         types: PhantomData<fn() -> (K, T)>,
     }
-    with max_time;
+    with session, max_time;
+
+    /// Sets the order, by fields of the item or the key field, as in the driver. The server sorts all items that it
+    /// finds, or keeps as many as the [limit](Self::limit).
+    sort(sort: Document) => sort = Some(sort);
+
+    /// Sets the most items to find, at least 1. All by default.
+    limit(items: u32) => limit = Some(items);
+
+    "find_items" => Vec<FoundItem<K, T>> where K: Key + 'a, T: DeserializeOwned + 'a
 }
 
-/// A stream of items with their keys; returned by [`FindItems::stream`].
-pub type FoundItemStream<'a, K, T> = Pin<Box<dyn Stream<Item = Result<FoundItem<K, T>>> + Send + 'a>>;
-
-impl<'a, K: Key, T> FindItems<'a, K, T> {
-    mongo_patterns_core::setters! {
-        /// Sets the order, by fields of the item or the key field, as in the driver. The server sorts all items that it
-        /// finds, or keeps as many as the [limit](Self::limit).
-        sort(sort: Document) => sort = Some(sort);
-        /// Sets the maximum number of items.
-        limit(items: u32) => limit = Some(items);
-    }
-
+impl<'a, K: Key, T: 'a> FindItems<'a, K, T> {
     /// Runs the search on the server, and returns how it found the items, in place of the items.
     ///
     /// ```no_run
@@ -144,14 +133,27 @@ impl<'a, K: Key, T> FindItems<'a, K, T> {
     /// Cancel-safe: it changes nothing.
     ///
     /// # Errors
-    /// Those of the search, except `Decode` and `Corrupt`.
+    /// Those of the search, except `Decode` and `Corrupt`. [`InvalidArgument`] with a session: MongoDB explains nothing in a
+    /// transaction.
     pub fn explain(self) -> ActionFuture<'a, ItemsPlan> {
-        let (shared, search) = (self.shared, self.search());
-        run(shared.operation("find_items"), async move {
-            let Search { filter, pipeline } = search?;
-            let collection = &shared.collection;
+        run(self.shared.operation("find_items"), async move {
+            if self.session.is_some() {
+                return Err(Error::new(
+                    InvalidArgument,
+                    "an explanation has no session, nothing was read: remove `session(..)`",
+                ));
+            }
+            let (collection, settings) = self.shared.parts();
+            let max_time = self.max_time.or(settings.max_time);
+            let Search { filter, pipeline } = self.search()?;
             let aggregate = doc! { "aggregate": collection.name(), "pipeline": pipeline, "cursor": {} };
-            let explain = doc! { "explain": aggregate, "verbosity": "executionStats" };
+            let mut explain = doc! { "explain": aggregate, "verbosity": "executionStats" };
+            if let Some(time) = max_time {
+                explain.insert(
+                    "maxTimeMS",
+                    i64::try_from(bounded(time).as_millis()).unwrap_or(i64::MAX),
+                );
+            }
             let database = collection.client().database(&collection.namespace().db);
             let reply = send::run_read(&database, explain).await?;
             let explained = Explained::read(&reply);
@@ -179,29 +181,53 @@ struct Search {
     pipeline: Vec<Document>,
 }
 
-impl<'a, K: Key, T: DeserializeOwned> FindItems<'a, K, T> {
-    /// Returns the stream. It sends nothing before it is read.
+impl<'a, K: Key + 'a, T: DeserializeOwned + 'a> FindItems<'a, K, T> {
+    /// Returns the items as a stream, which sends nothing before it is polled, and ends after an error. A stream has no
+    /// session: with one, it ends with [`InvalidArgument`], and reads nothing.
+    ///
+    /// ```no_run
+    /// # use futures::TryStreamExt;
+    /// # use mongo_patterns::bucket::BucketRepository;
+    /// # use mongo_patterns::mongodb::bson::doc;
+    /// # async fn f(trades: BucketRepository<u32, i32>) -> mongo_patterns::Result<()> {
+    /// let mut found = trades.find_items(doc! { "ticker": "MDB" }).stream();
+    /// while let Some(trade) = found.try_next().await? {
+    ///     println!("{} bought {}", trade.key, trade.item);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Cancel safety
-    /// Cancel-safe: the stream can be polled again after the future of an item was dropped, and loses none.
-    pub fn stream(self) -> FoundItemStream<'a, K, T> {
-        let (shared, max_time) = (self.shared, self.max_time);
-        let call = shared.operation("find_items");
-        let search = self.search();
-        let rows = once(async move { run(call, open(shared, search, max_time)).await });
-        let rows = rows.map_ok(|rows| rows.map_err(Error::from)).try_flatten();
-        Box::pin(rows.map(move |row| {
-            let item = row.and_then(|row| read_unwound(&shared.settings, &row));
-            item.map(|(key, item)| FoundItem { key, item })
-                .map_err(|error| call.name(error))
-        }))
+    /// Cancel-safe: if the future of an item is dropped, the stream can be polled again, and loses no item.
+    pub fn stream(self) -> ActionStream<'a, FoundItem<K, T>>
+    where
+        T: Send,
+    {
+        let (shared, call) = (self.shared, self.shared.operation("find_items"));
+        let mut options = options();
+        options.max_time = self.max_time.or(shared.settings.max_time);
+        let search = check_stream(self.session.as_deref()).and_then(|()| self.search());
+        let open = async move { Ok(send::aggregate_rows(&shared.collection, search?.pipeline, options).await?) };
+        let rows = once(run(call, open)).map_ok(|rows| rows.map_err(Error::from));
+        of_call(call, rows.try_flatten().map(move |row| found(&shared.settings, &row?)))
+    }
+
+    async fn execute(mut self) -> Result<Vec<FoundItem<K, T>>> {
+        let (collection, settings) = self.shared.parts();
+        let (session, max_time) = (self.session.take(), self.max_time.or(settings.max_time));
+        let pipeline = self.search()?.pipeline;
+        let mut conn = Conn::to_read(session, max_time).await?;
+        let rows = conn.aggregate_all(collection, pipeline, options()).await?;
+        rows.iter().map(|row| found(settings, row)).collect()
     }
 }
 
-async fn open(shared: &Shared, search: Result<Search>, max_time: Option<Duration>) -> Result<Rows> {
-    let options = AggregateOptions::builder()
-        .allow_disk_use(true)
-        .max_time(max_time.or(shared.settings.max_time))
-        .build();
-    Ok(send::aggregate_rows(&shared.collection, search?.pipeline, options).await?)
+fn options() -> AggregateOptions {
+    AggregateOptions::builder().allow_disk_use(true).build()
+}
+
+fn found<K: Key, T: DeserializeOwned>(settings: &Settings, row: &RawDocument) -> Result<FoundItem<K, T>> {
+    let (key, item) = read_unwound(settings, row)?;
+    Ok(FoundItem { key, item })
 }

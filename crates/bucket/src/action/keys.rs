@@ -1,26 +1,28 @@
 use std::borrow::Borrow;
 use std::marker::PhantomData;
-use std::pin::Pin;
 
-use futures::Stream;
 use futures::future::ready;
 use futures::stream::{once, unfold};
 #[allow(unused_imports)] // the links of the documentation use them
-use mongo_patterns_core::ErrorKind::{Corrupt, InvalidKey};
-use mongo_patterns_core::action::run;
+use mongo_patterns_core::ErrorKind::{Corrupt, InvalidArgument, InvalidKey};
+use mongo_patterns_core::action::{ActionStream, run};
+use mongo_patterns_core::pages::check_limit;
 use mongo_patterns_core::{EncodeKey, EncodedKey, Error, Key, Result};
 
 use crate::read::keys::LooseScan;
 use crate::repository::{BucketRepository, Shared};
 
 impl<K: Key, T> BucketRepository<K, T> {
-    /// Returns the keys that have buckets, each once, as a stream in the order of their buckets' `_id`: strings, and
-    /// integers as text, so 10 comes before 9.
+    /// Reads the keys that have buckets, each once, in the order of their buckets' `_id`: strings, and integers as text,
+    /// so 10 comes before 9. Awaited it returns a `Vec`. [`stream`](Keys::stream) returns a stream that holds at most 1000
+    /// keys.
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
     /// # use mongo_patterns::bucket::BucketRepository;
     /// # async fn f(trades: BucketRepository<u32, i32>) -> mongo_patterns::Result<()> {
+    /// let first: Vec<u32> = trades.keys().limit(10).await?;
+    ///
     /// let mut keys = trades.keys().stream();
     /// while let Some(customer) = keys.try_next().await? {
     ///     println!("customer {customer}");
@@ -33,30 +35,24 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// trips, so it can be read slowly. A key that gets its first bucket, or loses its last one, while the stream is
     /// read may be returned or not.
     ///
-    /// A bucket whose `_id` has no key of the repository's type is an error that names it. The next item of the stream
+    /// A bucket whose `_id` has no key of the repository's type is an error that names it. The next item of a stream
     /// is the next key. Of the buckets whose `_id` is not a string, the first one is named. A hand-written `_id` that
     /// can be read as one of another key may be skipped: [`verify`](Self::verify) finds all of them.
     ///
     /// # Cost
     /// A loose scan of the `_id` index, which skips the other buckets of a key. The server examines no documents, and
     /// at most about 16 index entries a key. One round trip returns up to 1000 keys that have a bucket or two each, and
-    /// one key where keys have hundreds of buckets. This process holds at most 1000 keys in memory. On a sharded
-    /// cluster each round trip reads from every shard, and examines documents in place of index entries.
+    /// one key where keys have hundreds of buckets. On a sharded cluster each round trip reads from every shard, and examines documents in place of index entries.
     ///
     /// # Cancel safety
-    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
+    /// aborted.
     ///
     /// # Errors
-    /// [`Corrupt`] for a bucket that names no key, after which the stream continues. [`InvalidKey`] for
-    /// [`after`](Keys::after), and those of the driver, as the last item of the stream.
+    /// [`Corrupt`] for a bucket that names no key, after which a stream continues. [`InvalidArgument`] for a limit of 0,
+    /// [`InvalidKey`] for [`after`](Keys::after), and those of the driver, as the last item of a stream.
     pub fn keys(&self) -> Keys<'_, K> {
-        Keys {
-            shared: self.shared(),
-            after: Ok(None),
-            session: None,
-            max_time: None,
-            types: PhantomData,
-        }
+        Keys::create(self.shared(), Ok(None), None, PhantomData)
     }
 }
 
@@ -65,16 +61,19 @@ mongo_patterns_core::action! {
     pub struct Keys<'a, K> {
         shared: &'a Shared,
         after: Result<Option<EncodedKey>>,
+        limit: Option<u32>,
         types: PhantomData<fn() -> K>,
     }
     with session, max_time;
+
+    /// Sets the most keys, at least 1. All by default.
+    limit(keys: u32) => limit = Some(keys);
+
+    "keys" => Vec<K> where K: Key + 'a
 }
 
-/// A stream of keys; returned by [`Keys::stream`].
-pub type KeyStream<'a, K> = Pin<Box<dyn Stream<Item = Result<K>> + Send + 'a>>;
-
 impl<'a, K: Key> Keys<'a, K> {
-    /// Returns only the keys after this one in the order of the stream, which need not have buckets. Resumes a stream.
+    /// Reads only the keys after this one, which need not have buckets. It resumes an earlier read.
     pub fn after<Q: EncodeKey + ?Sized>(mut self, key: &Q) -> Self
     where
         K: Borrow<Q>,
@@ -83,23 +82,21 @@ impl<'a, K: Key> Keys<'a, K> {
         self
     }
 
-    /// Returns the stream. It sends nothing before it is read.
+    /// Returns the stream. It sends nothing before it is polled.
     ///
     /// # Cancel safety
-    /// Cancel-safe: the stream can be polled again after the future of an item was dropped, and loses none. When the
-    /// stream itself is dropped while it reads, a [transaction of the
-    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
-    pub fn stream(self) -> KeyStream<'a, K>
+    /// Cancel-safe: if the future of an item is dropped, the stream can be polled again, and loses no item. If the stream
+    /// itself is dropped while it reads, a [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    pub fn stream(self) -> ActionStream<'a, K>
     where
         K: 'a,
     {
         let shared = self.shared;
         let name = move |error: Error| shared.operation("keys").name(error);
-        let after = match self.after {
-            Ok(after) => after,
+        let scan = match self.scan() {
+            Ok(scan) => scan,
             Err(error) => return Box::pin(once(ready(Err(name(error))))),
         };
-        let scan = LooseScan::new(shared, after.as_ref(), self.session, self.max_time);
         Box::pin(unfold(scan, move |mut scan| async move {
             loop {
                 if let Some(key) = scan.pop() {
@@ -112,5 +109,30 @@ impl<'a, K: Key> Keys<'a, K> {
                 }
             }
         }))
+    }
+
+    async fn execute(self) -> Result<Vec<K>> {
+        let mut scan = self.scan()?;
+        let mut keys = Vec::new();
+        loop {
+            while let Some(key) = scan.pop() {
+                keys.push(key?);
+            }
+            if !scan.fetch().await? {
+                return Ok(keys);
+            }
+        }
+    }
+
+    fn scan(self) -> Result<LooseScan<'a, K>> {
+        self.limit.map_or(Ok(()), check_limit)?;
+        let after = self.after?;
+        Ok(LooseScan::new(
+            self.shared,
+            after.as_ref(),
+            self.limit,
+            self.session,
+            self.max_time,
+        ))
     }
 }

@@ -32,7 +32,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// }
     /// let migration = trades.migrate_from_flat(&flat).key_field("customer").keep_ids().chunk(10_000);
     /// let migrated = migration.on_progress(|at| println!("{} of {}", at.done, at.total)).await?;
-    /// println!("{} items in {} buckets", migrated.items, migrated.buckets);
+    /// println!("{} items in {} buckets", migrated.items, migrated.documents);
     /// # Ok(())
     /// # }
     /// ```

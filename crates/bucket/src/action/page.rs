@@ -31,9 +31,9 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     ///
     /// # Cost
     /// One round trip. The server examines one document, and skips `number - 1` index entries, or with
-    /// [`of`](GetPage::of) those behind the page if they are fewer. For pages far from both ends, [`pages`](Self::pages)
-    /// with a token is faster. On a sharded cluster this call reads from every shard, which examines the documents before the
-    /// page too, and `pages` reads from one.
+    /// [`of`](GetPage::of) those behind the page if they are fewer. For pages far from both ends,
+    /// [`buckets`](Self::buckets) with a token is faster. On a sharded cluster this call reads from every shard, which examines
+    /// the documents before the page too, and `buckets` reads from one.
     ///
     /// # Cancel safety
     /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.

@@ -1,17 +1,17 @@
 use std::borrow::Borrow;
-use std::marker::PhantomData;
 
 #[allow(unused_imports)] // the links of the documentation use them
-use mongo_patterns_core::ErrorKind::{Contention, Unsupported};
-use mongo_patterns_core::action::ActionStream;
-use mongo_patterns_core::progress::Reporter;
-use mongo_patterns_core::verify::checked;
+use mongo_patterns_core::ErrorKind::{Contention, InvalidKey, Unsupported};
+use mongo_patterns_core::verify::Repair;
 use mongo_patterns_core::{EncodeKey, EncodedKey, Error, Key, Result};
 
-use crate::repair::finding::Repaired;
+use crate::repair::finding::{Problem, Unrepaired};
 use crate::repair::run::repairs;
 use crate::repair::scan::Scan;
 use crate::repository::{BucketRepository, Shared};
+
+/// The number of keys that are repaired concurrently. Their buckets are in memory.
+const CONCURRENCY: usize = 4;
 
 impl<K: Key, T> BucketRepository<K, T> {
     /// Repairs the findings of [`verify`](Self::verify), key by key, as far as that needs no guess and loses no item.
@@ -57,8 +57,8 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// # Cost
     /// That of [`verify`](Self::verify), and five round trips for each key with findings. The buckets of such a key are
     /// read into memory as a whole. Those that change are written in one transaction, which the server ends after 60
-    /// seconds. This process holds the names of such keys in memory, and the findings of buckets whose key field has no
-    /// key of the type. A dry run needs one more round trip for a key whose buckets are read apart.
+    /// seconds. 4 keys are repaired concurrently. This process holds the names of such keys in memory, and the findings of
+    /// buckets whose key field has no key of the type. A dry run needs one more round trip for a key whose buckets are read apart.
     ///
     /// # Cancel safety
     /// Each key is repaired as a whole or not at all: the running transactions have no effect, unless their commits
@@ -67,48 +67,42 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// # Errors
     /// Those of [`verify`](Self::verify), [`Contention`], and [`Unsupported`] on a standalone server, with nothing changed,
     /// except in a [dry run](Repair::dry_run), as the last item of the stream. Each key is then repaired, or unchanged.
-    pub fn repair(&self) -> Repair<'_, K> {
-        Repair::create(self.shared(), Ok(None), 4, PhantomData)
+    pub fn repair(&self) -> Repair<'_, Problem, Unrepaired> {
+        repair::<K>(self.shared(), Ok(None))
     }
-}
 
-mongo_patterns_core::action! {
-    /// Repairs the stored buckets; returned by [`BucketRepository::repair`].
-    pub struct Repair<'a, K> {
-        shared: &'a Shared,
-        key: Result<Option<EncodedKey>>,
-        concurrency: usize,
-        types: PhantomData<fn() -> K>,
-    }
-    with dry_run, on_progress;
-}
-
-impl<'a, K: Key> Repair<'a, K> {
-    /// Repairs this key only. Documents with this key neither in the `_id` nor in the key field are not found then, nor
-    /// those whose key field has a value that is neither the key, nor its text, nor null.
-    pub fn key<Q: EncodeKey + ?Sized>(mut self, key: &Q) -> Self
+    /// Repairs the buckets of a key, as [`repair`](Self::repair) does those of all keys.
+    ///
+    /// ```no_run
+    /// # use futures::TryStreamExt;
+    /// # use mongo_patterns::bucket::{BucketRepository, Repaired};
+    /// # async fn f(trades: BucketRepository<u32, i32>) -> mongo_patterns::Result<()> {
+    /// let repaired: Vec<Repaired> = trades.repair_key(&123).stream().try_collect().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// It repairs what [`verify_key`](Self::verify_key) finds.
+    ///
+    /// # Cost
+    /// That of [`repair`](Self::repair), in which the server reads the buckets of this key only.
+    ///
+    /// # Cancel safety
+    /// That of [`repair`](Self::repair).
+    ///
+    /// # Errors
+    /// Those of [`repair`](Self::repair), and [`InvalidKey`].
+    pub fn repair_key<Q: EncodeKey + ?Sized>(&self, key: &Q) -> Repair<'_, Problem, Unrepaired>
     where
         K: Borrow<Q>,
     {
-        self.key = key.encode_key().map(Some).map_err(Error::from);
-        self
+        repair::<K>(self.shared(), key.encode_key().map(Some).map_err(Error::from))
     }
+}
 
-    mongo_patterns_core::setters! {
-        /// Sets the most keys that are repaired concurrently; 4 by default. Their buckets are held in memory.
-        concurrency(keys: usize) => concurrency = keys;
-    }
-
-    /// Returns the stream, in no particular order. It does nothing before it is read.
-    ///
-    /// # Cancel safety
-    /// See [the module](mongo_patterns_core::verify#cancel-safety).
-    pub fn stream(self) -> ActionStream<'a, Repaired> {
-        let (shared, dry_run) = (self.shared, self.dry_run);
-        let keys = self.key.map(|key| {
-            let scan = Scan::<K>::new(shared, key, Reporter::new(self.on_progress));
-            repairs(shared, scan, dry_run, self.concurrency)
-        });
-        checked(shared.ensure(), "repair", dry_run, keys)
-    }
+fn repair<K: Key>(shared: &Shared, key: Result<Option<EncodedKey>>) -> Repair<'_, Problem, Unrepaired> {
+    let repair = key.map(|key| {
+        move |reporter, dry_run| repairs(shared, Scan::<K>::new(shared, key, reporter), dry_run, CONCURRENCY)
+    });
+    Repair::try_new(shared.ensure(), repair)
 }

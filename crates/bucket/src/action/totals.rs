@@ -45,7 +45,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// The totals are exact. A bucket whose figures are not those of all its items, because another program wrote it,
     /// contributes the figures of its items, as does a bucket at an end of the range. No item is sent. A change of an
     /// item by a program that does not know the figures is not recognised: [`verify`](Self::verify) finds it, and
-    /// [`repair`](Self::repair) or [`rebuild_figures`](Self::rebuild_figures) corrects it.
+    /// [`repair`](Self::repair) or [`refresh_figures`](Self::refresh_figures) corrects it.
     ///
     /// # Cost
     /// One round trip, and one for each further 16 MB of a result [by time](ReadTotals::by). The server reads every bucket of

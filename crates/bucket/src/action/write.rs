@@ -11,7 +11,7 @@ use mongo_patterns_core::ErrorKind::{
 use mongo_patterns_core::action::Write;
 use mongo_patterns_core::array::Encoded;
 use mongo_patterns_core::update::{self, Operator, Operators};
-use mongo_patterns_core::{EncodeKey, Error, FieldName, IntoId, Key, Removed, Result, Updated};
+use mongo_patterns_core::{Deleted, EncodeKey, Error, FieldName, IntoId, Key, Removed, Result, Updated};
 use mongodb::bson::{Bson, DateTime};
 use mongodb::options::UpdateModifications;
 use serde::Serialize;
@@ -21,7 +21,6 @@ use crate::form::item::Item;
 use crate::form::window::start;
 use crate::query::item::replace;
 use crate::repository::BucketRepository;
-use crate::results::DeletedKey;
 use crate::settings::Settings;
 use crate::write::delete::delete;
 use crate::write::one_item::{OneItem, no_item_id_field};
@@ -34,7 +33,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// # use mongo_patterns::bucket::BucketRepository;
     /// # async fn f(trades: BucketRepository<u32, i32>) -> mongo_patterns::Result<()> {
     /// let deleted = trades.delete_key(&123).await?;
-    /// println!("the key had a history: {}, of {} pages", deleted.found, deleted.buckets);
+    /// println!("the key had a history: {}, of {} pages", deleted.found, deleted.documents);
     /// # Ok(())
     /// # }
     /// ```
@@ -68,7 +67,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// [`InvalidKey`] with nothing deleted, [`Contention`] when other writers append to the key for as long as the
     /// [retry policy](crate::BucketRepositoryBuilder::retry) allows, so that it still has buckets, and those of the
     /// driver. Some buckets can be deleted then: call it again.
-    pub fn delete_key<Q: EncodeKey + ?Sized>(&self, key: &Q) -> Write<'_, DeletedKey>
+    pub fn delete_key<Q: EncodeKey + ?Sized>(&self, key: &Q) -> Write<'_, Deleted>
     where
         K: Borrow<Q>,
     {

@@ -24,14 +24,14 @@ pub struct Bucket<K, T> {
 }
 
 impl<K, T> Bucket<K, T> {
-    /// Returns its position among the pages of its key, for [`pages`](crate::BucketRepository::pages).
+    /// Returns its position among the buckets of its key, for [`buckets`](crate::BucketRepository::buckets).
     ///
     /// ```no_run
     /// # use mongo_patterns::bucket::BucketRepository;
     /// # use mongo_patterns::mongodb::bson::Document;
     /// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns::Result<()> {
     /// if let Some(page) = trades.page(&123, 3).await? {
-    ///     let fourth = trades.pages(&123).after(page.token().clone()).await?;
+    ///     let fourth = trades.buckets(&123).after(page.token().clone()).limit(1).page().await?;
     /// }
     /// # Ok(())
     /// # }

@@ -2,15 +2,16 @@
 
 use std::fmt;
 
+use mongo_patterns_core::list::OfOrdered;
 use serde::{Deserialize, Serialize};
 
 use crate::form::id::Tail;
 
-/// A position between two pages of a key: directly after, or directly before, the page that the token was taken from.
+/// A position between two buckets of a key: directly after, or directly before, the bucket that the token was taken from.
 ///
-/// Its text is short, safe in a URL, and contains only the time at which the page was opened. A forged token is another
-/// position among the pages of the key that the service passes, and nothing else. A token stays valid when pages are
-/// added, removed or filled.
+/// Its text is short, safe in a URL, and contains only the time at which the bucket was opened. A forged token is another
+/// position among the buckets of the key that the service passes, and nothing else. A token stays valid when buckets are
+/// added, deleted or filled.
 ///
 /// ```
 /// use mongo_patterns::bucket::PageToken;
@@ -24,9 +25,21 @@ use crate::form::id::Tail;
 #[serde(try_from = "String", into = "String")]
 pub struct PageToken(String);
 
+impl OfOrdered for PageToken {}
+
 impl PageToken {
     pub(crate) fn from_tail(tail: &str) -> Self {
         Self(tail.to_owned())
+    }
+
+    /// Returns the position before all buckets of a key.
+    pub(crate) fn oldest() -> Self {
+        Self("-0".to_owned())
+    }
+
+    /// Returns the position after all buckets of a key. In the order of text, `_` is after all digits.
+    pub(crate) fn newest() -> Self {
+        Self("9_999999".to_owned())
     }
 
     pub(crate) fn tail(&self) -> &str {
@@ -144,6 +157,27 @@ mod tests {
         ] {
             let error = text.parse::<ItemToken>().unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_edges_are_around_all_tails_of_any_program() {
+        let [oldest, newest] = [PageToken::oldest(), PageToken::newest()];
+        for tail in [
+            "-1",
+            "-0_000001",
+            "0",
+            "0_000001",
+            "1698335223",
+            "9",
+            "9_999998",
+            "99999999999999999999_999999",
+        ] {
+            assert!(PageToken::parse_text(tail).is_some(), "{tail}");
+            assert!(oldest.tail() < tail && tail < newest.tail(), "{tail}");
+        }
+        for token in [oldest, newest] {
+            assert_eq!(token.to_string().parse::<PageToken>().unwrap(), token);
         }
     }
 

@@ -191,7 +191,7 @@ impl Compared {
         Migrated {
             keys: self.keys,
             items: self.items,
-            buckets: self.buckets,
+            documents: self.buckets,
             resumed,
             skipped,
         }

@@ -81,7 +81,7 @@ impl PageSizeMigration<'_> {
         let mut left = None;
         while let Some(repaired) = keys.try_next().await? {
             migrated.keys += u64::from(repaired.written > 0);
-            migrated.buckets += repaired.written;
+            migrated.documents += repaired.written;
             if !is_plan {
                 measure::migrated(repaired.written);
             }

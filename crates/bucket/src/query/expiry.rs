@@ -1,4 +1,4 @@
-//! The filters of a removal of old buckets.
+//! The filters of a deletion of old buckets.
 
 use mongo_patterns_core::EncodedKey;
 use mongodb::bson::{DateTime, Document, doc};

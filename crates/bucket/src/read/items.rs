@@ -16,8 +16,8 @@ use crate::query::range::{all_items, first_times, sizes, with_items};
 use crate::read::time_range::{StartSearch, TimeRange};
 use crate::repository::Shared;
 
-/// About how many items one round trip returns.
-const ITEMS_OF_A_READ: u64 = 1000;
+/// About how many items one round trip returns, by default.
+pub(crate) const ITEMS_OF_A_READ: u64 = 1000;
 /// The most pages that one round trip returns because those before them were not full. Any of them can be full.
 const PARTLY_FILLED_PAGES: u64 = 100;
 /// The most pages whose items one round trip counts.
@@ -27,13 +27,15 @@ const FIRST_SEARCHED: u32 = 4;
 const MOST_SEARCHED: u32 = 1000;
 
 /// The items to read, and the position to start from.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Wanted {
     pub(crate) newest_first: bool,
     pub(crate) range: Option<TimeRange>,
     pub(crate) after: Option<ItemToken>,
     pub(crate) skip: u64,
     pub(crate) limit: u64,
+    /// About how many items one round trip returns.
+    pub(crate) at_once: u64,
 }
 
 /// An operator and an `_id`.
@@ -227,8 +229,9 @@ impl<'a, T: DeserializeOwned> ItemReader<'a, T> {
     /// At the start of a range, some pages have no items of it.
     fn pages_of_a_read(&self) -> u32 {
         let page_size = self.items_of_a_page();
-        let most_full = (ITEMS_OF_A_READ / u64::from(self.shared.settings.page_size)).max(1);
-        let most = (ITEMS_OF_A_READ / page_size).min(PARTLY_FILLED_PAGES).max(most_full);
+        let at_once = self.wanted.at_once;
+        let most_full = (at_once / u64::from(self.shared.settings.page_size)).max(1);
+        let most = (at_once / page_size).min(PARTLY_FILLED_PAGES).max(most_full);
         let items = self.wanted.limit.saturating_add(self.wanted.skip);
         let starts_range = self.wanted.range.is_some() && self.wanted.after.is_none();
         let others = if starts_range { 4 } else { 1 };

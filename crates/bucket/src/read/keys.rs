@@ -35,6 +35,8 @@ pub(crate) struct LooseScan<'a, K> {
     /// The number of entries of the next read.
     entries: u32,
     ready: VecDeque<Result<K>>,
+    /// The most keys that are still to be returned.
+    left: u32,
     ended: bool,
 }
 
@@ -42,6 +44,7 @@ impl<'a, K: Key> LooseScan<'a, K> {
     pub(crate) fn new(
         shared: &'a Shared,
         after: Option<&EncodedKey>,
+        limit: Option<u32>,
         session: Option<&'a mut ClientSession>,
         max_time: Option<Duration>,
     ) -> Self {
@@ -52,18 +55,21 @@ impl<'a, K: Key> LooseScan<'a, K> {
             from: after.map_or(Bson::MinKey, |after| Bson::String(after.end())),
             entries: FIRST_ENTRIES,
             ready: VecDeque::new(),
+            left: limit.unwrap_or(u32::MAX),
             ended: false,
         }
     }
 
     /// Returns the next key, or the error of the next bucket that has none, if it has been fetched.
     pub(crate) fn pop(&mut self) -> Option<Result<K>> {
-        self.ready.pop_front()
+        let next = self.ready.pop_front().filter(|_| self.left > 0)?;
+        self.left -= u32::from(next.is_ok());
+        Some(next)
     }
 
     /// Fetches more keys, possibly none. Returns `false` at the end. An error ends the scan.
     pub(crate) async fn fetch(&mut self) -> Result<bool> {
-        if self.ended {
+        if self.ended || self.left == 0 {
             return Ok(false);
         }
         let read = self.read().await;

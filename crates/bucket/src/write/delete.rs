@@ -9,27 +9,25 @@
 //! left.
 
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::{EncodedKey, Error, ErrorKind, Result};
+use mongo_patterns_core::{Deleted, EncodedKey, Error, ErrorKind, Result};
 use mongodb::options::FindOneOptions;
 
 use crate::query::buckets::{buckets_to_delete, only_id};
 use crate::repository::Shared;
-use crate::results::DeletedKey;
 
 /// Deletes the buckets of a key, until it has none.
-pub(crate) async fn delete(shared: &Shared, key: &EncodedKey, conn: &mut Conn<'_>) -> Result<DeletedKey> {
+pub(crate) async fn delete(shared: &Shared, key: &EncodedKey, conn: &mut Conn<'_>) -> Result<Deleted> {
     let in_transaction = conn.is_in_transaction();
     let mut attempts = shared.settings.retry.start();
-    let mut deleted = DeletedKey::default();
+    let mut documents = 0;
     let mut passes = 0_u32;
     loop {
         let filter = buckets_to_delete(&shared.settings, key);
         let deletion = conn.delete_many(&shared.collection, filter, None).await?;
         passes += 1;
-        deleted.buckets += deletion.deleted_count;
-        deleted.found |= deletion.deleted_count > 0;
+        documents += deletion.deleted_count;
         if in_transaction || !has_buckets(shared, key, conn).await? {
-            return Ok(deleted);
+            return Ok(Deleted::new(documents));
         }
         // The second pass is no retry, so that a policy of one attempt allows it.
         if passes > 1 && !attempts.wait().await {

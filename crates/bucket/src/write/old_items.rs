@@ -1,4 +1,4 @@
-//! The removal of single old items, which moves the items after them up.
+//! The deletion of old items, which moves the items after them up.
 
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::{EncodedKey, Result, transaction};
@@ -7,7 +7,7 @@ use mongodb::bson::DateTime;
 use crate::query::buckets::{first_by_id, only_id};
 use crate::query::expiry::{bucket_with_older, buckets_before};
 use crate::repository::Shared;
-use crate::results::RemovedBuckets;
+use crate::results::DeletedItems;
 use crate::write::removal::{load, lock_open_bucket};
 
 /// The items of a key that are before a time.
@@ -19,15 +19,15 @@ pub(crate) struct OldItems<'a> {
 }
 
 impl OldItems<'_> {
-    /// Removes the buckets whose items are all old.
-    pub(crate) async fn remove_buckets(self, conn: &mut Conn<'_>) -> Result<u64> {
+    /// Deletes the buckets whose items are all old.
+    pub(crate) async fn delete_buckets(self, conn: &mut Conn<'_>) -> Result<u64> {
         let (collection, settings) = self.shared.parts();
         let filter = buckets_before(settings, self.key, self.time);
         Ok(conn.delete_many(collection, filter, None).await?.deleted_count)
     }
 
-    /// Removes all old items, in one transaction.
-    pub(crate) async fn remove(self, conn: &mut Conn<'_>) -> Result<RemovedBuckets> {
+    /// Deletes all old items, in one transaction.
+    pub(crate) async fn delete(self, conn: &mut Conn<'_>) -> Result<DeletedItems> {
         let (collection, settings) = self.shared.parts();
         let windows = settings.windows.as_ref();
         let window = windows.map(|windows| windows.of_time(self.time));
@@ -42,7 +42,7 @@ impl OldItems<'_> {
                     if std::mem::replace(is_again, true) {
                         lock_open_bucket(old.shared, old.key, *window, conn).await?;
                     }
-                    let buckets = old.remove_buckets(conn).await?;
+                    let documents = old.delete_buckets(conn).await?;
                     let mut items = 0;
                     loop {
                         let removed = old.move_up(conn).await?;
@@ -52,7 +52,7 @@ impl OldItems<'_> {
                             break;
                         }
                     }
-                    Ok(RemovedBuckets { buckets, items })
+                    Ok(DeletedItems { documents, items })
                 })
             },
         )

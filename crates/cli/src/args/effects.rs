@@ -26,7 +26,7 @@ impl Command {
                 | BucketVerb::Resize { dry_run, .. }
                 | BucketVerb::Repair(dry_run) => is_live(dry_run),
                 BucketVerb::Setup(setup) => setup.writes(),
-                BucketVerb::Figures => true,
+                BucketVerb::RefreshFigures => true,
                 BucketVerb::Analyze(_) | BucketVerb::Plan(_) | BucketVerb::Verify(_) => false,
             },
             Self::Archive(Archive { verb, .. }) => match verb {

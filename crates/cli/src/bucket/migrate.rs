@@ -91,8 +91,11 @@ impl<K: Key> Work<'_, K> {
 
     /// Migrates a live collection to another page size from that of the catalog.
     pub(super) async fn resize(&self, from: Option<u32>, rate: Option<u64>, mode: Mode) -> Outcome {
-        let collection = self.buckets.collection().name();
-        let stored = catalog::settings_of(self.context, collection).await?.profile.bucket;
+        let collection = self.buckets.collection();
+        let stored = catalog::settings_of(self.context, collection.name())
+            .await?
+            .profile
+            .bucket;
         let Some(from) = from.or_else(|| stored?.page_size) else {
             return Err(Failure::usage(
                 "--from is missing, and the catalog has no settings of the collection: pass the old page size",
@@ -109,9 +112,9 @@ impl<K: Key> Work<'_, K> {
     }
 
     /// Computes the figures of all buckets.
-    pub(super) async fn rebuild_figures(&self) -> Outcome {
-        let rebuilt = self.buckets.rebuild_figures().await?;
-        let summary = Summary::of(&self.buckets, "figures").row("buckets_written", rebuilt.buckets);
+    pub(super) async fn refresh_figures(&self) -> Outcome {
+        let refreshed = self.buckets.refresh_figures().await?;
+        let summary = Summary::of(&self.buckets, "refresh-figures").row("documents", refreshed.documents);
         self.context.output.summary(&summary, Exit::Success)?;
         Ok(Exit::Success)
     }

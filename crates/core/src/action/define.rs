@@ -4,8 +4,8 @@
 ///
 /// ```text
 /// action! {
-///     /// Deletes old items of a key; returned by [`BucketRepository::remove_before`].
-///     pub struct RemoveBefore<'a, K> {
+///     /// Deletes old items of a key; returned by [`BucketRepository::delete_key_before`].
+///     pub struct DeleteKeyBefore<'a, K> {
 ///         shared: &'a Shared,
 ///         key: Result<EncodedKey>,
 ///         before: DateTime,
@@ -17,7 +17,7 @@
 ///     /// Removes at most this number of items.
 ///     limit(items: u64) => limit = Some(items);
 ///
-///     "remove_before" => RemovedBuckets where K: Key
+///     "delete_key_before" => DeletedItems where K: Key
 /// }
 /// ```
 ///

@@ -1,12 +1,11 @@
 use std::marker::PhantomData;
-use std::pin::Pin;
 
 use futures::stream::{iter, once};
-use futures::{Stream, StreamExt, TryStreamExt};
+use futures::{StreamExt, TryStreamExt};
 #[allow(unused_imports)] // the links of the documentation use them
 use mongo_patterns_core::ErrorKind::{Corrupt, Decode, InvalidArgument, NotFound};
 use mongo_patterns_core::action;
-use mongo_patterns_core::action::{check_stream, of_call};
+use mongo_patterns_core::action::{ActionStream, check_stream, of_call};
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::{DocumentId, Error, IntoId, Result, send};
 use serde::de::DeserializeOwned;
@@ -39,14 +38,7 @@ impl<D, E: DeserializeOwned> OutlierRepository<D, E> {
     /// [`NotFound`] when the document does not exist, [`InvalidArgument`] for an invalid `_id`, [`Decode`], and
     /// [`Corrupt`] when elements are not an array.
     pub fn elements(&self, id: impl IntoId) -> Elements<'_, E> {
-        Elements {
-            shared: self.shared(),
-            id: DocumentId::new(id),
-            range: Range::default(),
-            session: None,
-            max_time: None,
-            types: PhantomData,
-        }
+        Elements::create(self.shared(), DocumentId::new(id), Range::default(), PhantomData)
     }
 }
 
@@ -61,9 +53,6 @@ action! {
     with session, max_time;
     "elements" => Vec<E> where E: DeserializeOwned + Send + 'a
 }
-
-/// A stream of elements; returned by [`Elements::stream`].
-pub type ElementStream<'a, E> = Pin<Box<dyn Stream<Item = Result<E>> + Send + 'a>>;
 
 impl<'a, E: DeserializeOwned + Send + 'a> Elements<'a, E> {
     /// Skips the first elements.
@@ -94,7 +83,7 @@ impl<'a, E: DeserializeOwned + Send + 'a> Elements<'a, E> {
     ///
     /// # Cancel safety
     /// Cancel-safe: the stream can be polled again after the future of an item was dropped, and loses none.
-    pub fn stream(self) -> ElementStream<'a, E> {
+    pub fn stream(self) -> ActionStream<'a, E> {
         let operation = self.shared.operation("elements");
         let (shared, range) = (self.shared, self.range);
         let max_time = self.max_time.or(shared.settings.max_time);

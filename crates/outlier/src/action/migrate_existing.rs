@@ -28,7 +28,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// without the repository. The migration needs no index: where [`ensure_indexes`](crate::Repository::ensure_indexes) fails
     /// because a document has several overflow documents of the manual's form, call this first.
     ///
-    /// It rewrites each document in one transaction, as [`rebalance`](Self::rebalance) does, and skips those in place.
+    /// It rewrites each document in one transaction, as [`refresh`](Self::refresh) does, and skips those in place.
     /// The new limits are stored in the [catalog](mongo_patterns_core::catalog) before the first document is rewritten.
     ///
     /// It does not read a document twice. So when writers with other settings have stopped, call it once more, or
@@ -49,7 +49,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// | `too_large` | an overflow document would exceed 16 MiB |
     ///
     /// # Cost
-    /// The aggregation of [`verify`](Self::verify), and the cost of [`rebalance`](Self::rebalance) for each document
+    /// The aggregation of [`verify`](Self::verify), and the cost of [`refresh`](Self::refresh) for each document
     /// that is not in place, and three round trips: what the server is, the settings, and whether the field of the flag has
     /// other values, for which the server reads the main documents. A [progress
     /// callback](MigrateExisting::on_progress) costs one more round trip, in which the server reads the main documents: it counts
@@ -64,7 +64,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// fit them: it stores the settings then, as [`ensure_indexes`](crate::Repository::ensure_indexes) does. Also when a main document has
     /// another value than a boolean, or the manual's text `"true"`, in the field of the flag: it is one of your own.
     /// [`Unsupported`] on a standalone, with nothing changed, [`Configuration`] when the two collections are in two
-    /// databases, and [`Contention`]. After all other documents are rewritten, the error of [`rebalance`](Self::rebalance)
+    /// databases, and [`Contention`]. After all other documents are rewritten, the error of [`refresh`](Self::refresh)
     /// for one that cannot be.
     pub fn migrate_existing(&self) -> MigrateExisting<'_> {
         MigrateExisting::with_defaults(self.shared())

@@ -186,7 +186,7 @@ impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
     /// ```
     ///
     /// The document has every element whose push returned before the call. Main document and overflow documents are
-    /// read one after another. If a [`rebalance`](Self::rebalance) or [`migrate_existing`](Self::migrate_existing)
+    /// read one after another. If a [`refresh`](Self::refresh) or [`migrate_existing`](Self::migrate_existing)
     /// moves elements of this list concurrently, the result can have some of them twice, or not at all. Read in a
     /// transaction where that matters.
     ///

@@ -6,18 +6,20 @@ use mongo_patterns_core::ErrorKind::{
 };
 use mongo_patterns_core::action::{ActionStream, Write};
 use mongo_patterns_core::progress::Reporter;
-use mongo_patterns_core::verify::{checked, confirmed, each};
+use mongo_patterns_core::verify::{Verify, checked, confirmed, each};
 use mongo_patterns_core::{DocumentId, IntoId, Result};
 
 use crate::repair::check::Summary;
-use crate::repair::finding::{Finding, Repaired};
+use crate::repair::finding::{Problem, Repaired};
 use crate::repair::rewrite::{dry_run, rewrite};
-use crate::repair::scan::{confirm, suspects};
+use crate::repair::scan::{confirm, readable, suspects};
 use crate::repository::{OutlierRepository, Shared};
-use crate::results::{Rebalanced, not_found};
+use crate::results::{Refreshed, not_found};
 
 /// The number of lists that are read again concurrently.
-const CONCURRENCY: usize = 16;
+const READ_AT_ONCE: usize = 16;
+/// The number of lists that are repaired concurrently. They are in memory with their overflow documents.
+const REPAIRED_AT_ONCE: usize = 4;
 
 impl<D, E> OutlierRepository<D, E> {
     /// Verifies the stored documents, list by list.
@@ -38,7 +40,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// caller, that is slower between two of its commands can be reported like one that died there.
     ///
     /// What a [removal](Self::remove) leaves is valid: an array below the threshold with overflow documents, and
-    /// overflow documents that are not full, or empty. [`rebalance`](Self::rebalance) closes these gaps.
+    /// overflow documents that are not full, or empty. [`refresh`](Self::refresh) closes these gaps.
     ///
     /// # Cost
     /// One aggregation. The server reads both collections, and groups some hundred bytes of each overflow document, and
@@ -52,42 +54,49 @@ impl<D, E> OutlierRepository<D, E> {
     /// Cancel-safe: it changes nothing.
     ///
     /// # Errors
-    /// [`InvalidArgument`] for an invalid `_id`, [`SettingsMismatch`], [`Configuration`] when the two collections are in two
-    /// databases, and those of the driver, as the last item of the stream.
-    pub fn verify(&self) -> Verify<'_> {
-        Verify::create(self.shared(), Ok(None))
+    /// [`SettingsMismatch`], [`Configuration`] when the two collections are in two databases, and those of the driver, as
+    /// the last item of the stream.
+    pub fn verify(&self) -> Verify<'_, Problem> {
+        verify(self.shared(), Ok(None))
     }
-}
 
-mongo_patterns_core::action! {
-    /// Verifies lists; returned by [`OutlierRepository::verify`].
-    pub struct Verify<'a> {
-        shared: &'a Shared,
-        id: Result<Option<DocumentId>>,
-    }
-    with on_progress;
-
-    /// Verifies only the document with this `_id`, and its overflow documents.
-    document(id: impl IntoId) => id = DocumentId::new(id).map(Some);
-}
-
-impl<'a> Verify<'a> {
-    /// Returns the stream. It sends nothing before it is polled.
+    /// Verifies a document and its overflow documents, as [`verify`](Self::verify) does all of them.
+    ///
+    /// ```no_run
+    /// # use futures::TryStreamExt;
+    /// # use mongo_patterns::outlier::{Finding, OutlierRepository};
+    /// # async fn f(books: OutlierRepository<(), String>) -> mongo_patterns::Result<()> {
+    /// let findings: Vec<Finding> = books.verify_document(2).stream().try_collect().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The two collections may be in two databases. Then duplicates of unique elements are not found.
+    ///
+    /// # Cost
+    /// Three round trips, and four more if there are findings. Where elements are
+    /// [unique](crate::OutlierRepositoryBuilder::unique_elements), the first read groups the elements of the list.
     ///
     /// # Cancel safety
-    /// Cancel-safe: see [the module](mongo_patterns_core::verify#cancel-safety).
-    pub fn stream(self) -> ActionStream<'a, Finding> {
-        let shared = self.shared;
-        let suspects = self
-            .id
-            .and_then(|id| suspects(shared, id, Reporter::new(self.on_progress)));
-        let findings = suspects.map(|suspects| {
-            each(suspects, CONCURRENCY, move |summary| {
+    /// Cancel-safe: it changes nothing.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`] for an invalid `_id`, [`SettingsMismatch`], and those of the driver, as the last item of the
+    /// stream.
+    pub fn verify_document(&self, id: impl IntoId) -> Verify<'_, Problem> {
+        verify(self.shared(), DocumentId::new(id).map(Some))
+    }
+}
+
+fn verify(shared: &Shared, id: Result<Option<DocumentId>>) -> Verify<'_, Problem> {
+    let verify = readable(shared, id).map(|id| {
+        move |reporter| {
+            each(suspects(shared, id, reporter), READ_AT_ONCE, move |summary| {
                 Box::pin(async move { confirm(shared, &summary).await })
             })
-        });
-        checked(shared.ensure(), "verify", true, findings)
-    }
+        }
+    });
+    Verify::try_new(shared.ensure(), verify)
 }
 
 impl<D, E> OutlierRepository<D, E> {
@@ -107,11 +116,11 @@ impl<D, E> OutlierRepository<D, E> {
     /// # }
     /// ```
     ///
-    /// - It rewrites a list with findings as [`rebalance`](Self::rebalance) does: an array up to the threshold, full
+    /// - It rewrites a list with findings as [`refresh`](Self::refresh) does: an array up to the threshold, full
     ///   overflow documents at positions from 0, correct counts, and a flag if there are overflow documents. Elements that
     ///   were not read for lack of the flag are read again.
     /// - It leaves orphaned overflow documents, because they have elements, unless
-    ///   [`delete_orphans`](Repair::delete_orphans) is set.
+    ///   [`delete_orphans`](RepairLists::delete_orphans) is set.
     /// - It keeps fields of your own.
     ///
     /// It repairs each list in one transaction, so others may write concurrently, and no reader sees half of a repair. If
@@ -122,7 +131,8 @@ impl<D, E> OutlierRepository<D, E> {
     /// before they send anything.
     ///
     /// # Cost
-    /// That of [`verify`](Self::verify), and that of [`rebalance`](Self::rebalance) for each list with findings.
+    /// That of [`verify`](Self::verify), and that of [`refresh`](Self::refresh) for each list with findings, of which 4 are
+    /// in memory at once.
     ///
     /// # Cancel safety
     /// Each document is repaired as a whole or not at all: the transactions under way have no effect, unless their
@@ -131,32 +141,48 @@ impl<D, E> OutlierRepository<D, E> {
     /// # Errors
     /// Those of [`verify`](Self::verify), [`Contention`], and [`Unsupported`] on a standalone, as the last item of the
     /// stream. Then each list is repaired or unchanged.
-    pub fn repair(&self) -> Repair<'_> {
-        Repair::create(self.shared(), Ok(None), false, 4)
+    pub fn repair(&self) -> RepairLists<'_> {
+        RepairLists::create(self.shared(), Ok(None), false)
+    }
+
+    /// Repairs a document and its overflow documents, as [`repair`](Self::repair) does all of them.
+    ///
+    /// ```no_run
+    /// # use futures::TryStreamExt;
+    /// # use mongo_patterns::outlier::{OutlierRepository, Repaired};
+    /// # async fn f(books: OutlierRepository<(), String>) -> mongo_patterns::Result<()> {
+    /// let repaired: Vec<Repaired> = books.repair_document(2).delete_orphans().stream().try_collect().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// That of [`verify_document`](Self::verify_document), and that of [`refresh`](Self::refresh) if there are findings.
+    ///
+    /// # Cancel safety
+    /// That of [`repair`](Self::repair).
+    ///
+    /// # Errors
+    /// Those of [`repair`](Self::repair), and [`InvalidArgument`] for an invalid `_id`.
+    pub fn repair_document(&self, id: impl IntoId) -> RepairLists<'_> {
+        RepairLists::create(self.shared(), DocumentId::new(id).map(Some), false)
     }
 }
 
 mongo_patterns_core::action! {
     /// Repairs lists; returned by [`OutlierRepository::repair`].
-    pub struct Repair<'a> {
+    pub struct RepairLists<'a> {
         shared: &'a Shared,
         id: Result<Option<DocumentId>>,
         delete_orphans: bool,
-        concurrency: usize,
     }
     with dry_run, on_progress;
 
-    /// Repairs only the document with this `_id`, and its overflow documents.
-    document(id: impl IntoId) => id = DocumentId::new(id).map(Some);
-
     /// Deletes orphaned overflow documents, with their elements.
     delete_orphans() => delete_orphans = true;
-
-    /// Sets how many lists are repaired concurrently; 4 by default. They are in memory with their overflow documents.
-    concurrency(documents: usize) => concurrency = documents;
 }
 
-impl<'a> Repair<'a> {
+impl<'a> RepairLists<'a> {
     /// Returns the stream, in no order. It does nothing before it is polled.
     ///
     /// # Cancel safety
@@ -168,11 +194,9 @@ impl<'a> Repair<'a> {
             delete_orphans,
             ..
         } = self;
-        let suspects = self
-            .id
-            .and_then(|id| suspects(shared, id, Reporter::new(self.on_progress)));
-        let lists = suspects.map(|suspects| {
-            each(suspects, self.concurrency, move |summary| {
+        let lists = readable(shared, self.id).map(|id| {
+            let suspects = suspects(shared, id, Reporter::new(self.on_progress));
+            each(suspects, REPAIRED_AT_ONCE, move |summary| {
                 Box::pin(repair(shared, summary, dry_run, delete_orphans))
             })
         });
@@ -208,8 +232,8 @@ impl<D, E> OutlierRepository<D, E> {
     /// ```no_run
     /// # async fn f(books: mongo_patterns::outlier::OutlierRepository<(), String>) -> mongo_patterns::Result<()> {
     /// books.remove(2, "user00").await?;
-    /// let rebalanced = books.rebalance(2).await?; // moves user50 into the book
-    /// println!("{} customers in the book, {} in overflow documents", rebalanced.inline, rebalanced.overflow);
+    /// let refreshed = books.refresh(2).await?; // moves user50 into the book
+    /// println!("{} customers in the book, {} in overflow documents", refreshed.inline, refreshed.overflow);
     /// # Ok(())
     /// # }
     /// ```
@@ -237,9 +261,9 @@ impl<D, E> OutlierRepository<D, E> {
     /// With nothing changed: [`NotFound`] when the document does not exist, [`InvalidArgument`] for an invalid `_id`,
     /// [`Unsupported`] on a standalone, and when it would delete an overflow document with fields of your own,
     /// [`Corrupt`] when elements are not an array, [`TooLarge`], and [`Contention`].
-    pub fn rebalance(&self, id: impl IntoId) -> Write<'_, Rebalanced> {
+    pub fn refresh(&self, id: impl IntoId) -> Write<'_, Refreshed> {
         let (shared, id) = (self.shared(), DocumentId::new(id));
-        Write::new(shared.operation("rebalance"), async move |session| {
+        Write::new(shared.operation("refresh"), async move |session| {
             let id = id?.into_bson();
             let mut conn = shared.enter(&id, session).await?;
             let fix = rewrite(shared, &id, false, &mut conn).await?;
@@ -249,7 +273,7 @@ impl<D, E> OutlierRepository<D, E> {
             if let Some(unrepaired) = fix.unrepaired {
                 return Err(fix.refused(unrepaired, shared, &id));
             }
-            Ok(Rebalanced {
+            Ok(Refreshed {
                 inline: fix.inline,
                 overflow: fix.overflow,
                 modified: !fix.is_empty(),

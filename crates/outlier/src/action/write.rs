@@ -11,7 +11,7 @@ use mongo_patterns_core::action::Write;
 use mongo_patterns_core::array::Encoded;
 use mongo_patterns_core::settings::configuration;
 use mongo_patterns_core::update::{Operators, check_path, failed};
-use mongo_patterns_core::{DocumentId, Error, IntoId, Removed, Result, Updated};
+use mongo_patterns_core::{Deleted, DocumentId, Error, Inserted, IntoId, Removed, Result, Updated};
 use mongodb::bson::Document;
 use mongodb::options::UpdateModifications;
 use serde::Serialize;
@@ -19,7 +19,7 @@ use serde::Serialize;
 use crate::form::split::Split;
 use crate::read::check_compared;
 use crate::repository::OutlierRepository;
-use crate::results::{Deleted, Inserted, Pushed, PushedMany};
+use crate::results::{Pushed, PushedMany};
 use crate::write::delete::delete;
 use crate::write::insert::insert;
 use crate::write::joined::push;
@@ -34,7 +34,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// # async fn f(books: mongo_patterns::outlier::OutlierRepository<(), String>) -> mongo_patterns::Result<()> {
     /// let deleted = books.delete(2).await?;
     /// if deleted.found {
-    ///     println!("deleted the book, and {} overflow documents", deleted.overflow_documents);
+    ///     println!("deleted the book, in {} documents", deleted.documents);
     /// }
     /// # Ok(())
     /// # }
@@ -78,7 +78,7 @@ impl<D: Serialize, E> OutlierRepository<D, E> {
     /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns::Result<()> {
     /// let book = doc! { "_id": 2, "title": "The Wooden Amulet", "customers_purchased": ["user00", "user01"] };
     /// let inserted = books.insert(&book).await?;
-    /// println!("{} customers in the book, {} in overflow documents", inserted.inline, inserted.overflow);
+    /// assert_eq!(inserted.id, 2.into());
     /// # Ok(())
     /// # }
     /// ```
@@ -116,11 +116,7 @@ impl<D: Serialize, E> OutlierRepository<D, E> {
             let split = split?;
             let mut conn = shared.enter(&split.id, session).await?;
             insert(shared, &split, &mut conn).await?;
-            Ok(Inserted {
-                id: split.id,
-                inline: split.inline as u64,
-                overflow: split.rest.len() as u64,
-            })
+            Ok(Inserted::new(split.id))
         })
     }
 }
@@ -160,7 +156,7 @@ impl<D, E> OutlierRepository<D, E> {
     ///
     /// # Cancel safety
     /// The element is stored or not. If it is not, the flag may be set without overflow documents: readers see the
-    /// same list, [`verify`](Self::verify) finds the flag, and [`rebalance`](Self::rebalance) clears it. A second call
+    /// same list, [`verify`](Self::verify) finds the flag, and [`refresh`](Self::refresh) clears it. A second call
     /// may store the element twice; [`push_unique`](Self::push_unique) does not. A [transaction of the
     /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
@@ -251,17 +247,17 @@ impl<D, E> OutlierRepository<D, E> {
     /// call it again after an [unknown outcome](Error::is_outcome_unknown). Elements are equal as MongoDB compares
     /// values: 1 and 1.0 are, and documents with their fields in another order are not.
     ///
-    /// If an error has a [number of stored elements](Error::stored_count), the last check failed: whether a rebalance
+    /// If an error has a [number of stored elements](Error::stored_count), the last check failed: whether a refresh
     /// moved an equal element concurrently. Then call it again, too.
     ///
     /// # Cost
     /// That of [`push`](Self::push), and one round trip more for an element in an overflow document: two for a [known
-    /// outlier](crate#known-outliers), three for another one. After a rebalance that filled the array, the next push takes
+    /// outlier](crate#known-outliers), three for another one. After a refresh that filled the array, the next push takes
     /// one more.
     ///
     /// # Cancel safety
-    /// The element is stored or not: call it again. If a rebalance moved an equal element at that moment, the list
-    /// may have both until the next [`rebalance`](Self::rebalance); [`verify`](Self::verify) finds it. The flag may be
+    /// The element is stored or not: call it again. If a refresh moved an equal element at that moment, the list
+    /// may have both until the next [`refresh`](Self::refresh); [`verify`](Self::verify) finds it. The flag may be
     /// set without overflow documents, as by [`push`](Self::push). A [transaction of the
     /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
@@ -302,12 +298,12 @@ impl<D, E> OutlierRepository<D, E> {
     /// ```
     ///
     /// Afterwards, the array can have room although there are overflow documents. Pushes do not fill it, so that no
-    /// element moves while others read. [`rebalance`](Self::rebalance) fills it, and clears the flag if no overflow
+    /// element moves while others read. [`refresh`](Self::refresh) fills it, and clears the flag if no overflow
     /// documents are left. It is idempotent.
     ///
     /// # Cost
     /// One round trip for a typical document, two for an outlier. Three more if an outlier has no such element: a read
-    /// in one snapshot, because a rebalance may move elements concurrently. The server examines all overflow documents of
+    /// in one snapshot, because a refresh may move elements concurrently. The server examines all overflow documents of
     /// the list, or one where elements are [unique](crate::OutlierRepositoryBuilder::unique_elements).
     ///
     /// # Cancel safety
@@ -357,7 +353,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// # Operators
     /// `$set`, `$unset`, `$inc`, `$mul`, `$min`, `$max`, `$currentDate`, `$push`, `$pull` and `$addToSet`, with MongoDB's
     /// meanings. Their paths are relative to the element. The server applies them in one atomic command: concurrent
-    /// increments all count, also while a rebalance moves the element. As in the driver, a document with `$each` in a `$push`
+    /// increments all count, also while a refresh moves the element. As in the driver, a document with `$each` in a `$push`
     /// or `$addToSet` is a modifier, and the value of a `$pull` is a condition.
     ///
     /// Refused, with nothing sent: a document without operators, other operators, a pipeline, which the server applies to
@@ -370,7 +366,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// # Cost
     /// One round trip for an element of the array, and three for one of an overflow document: the array, the flag, and the
     /// overflow document. If the list has no such element two, or six for an outlier: a read in one snapshot, because a
-    /// rebalance may move elements concurrently. The server examines the overflow documents before that of the element.
+    /// refresh may move elements concurrently. The server examines the overflow documents before that of the element.
     ///
     /// # Cancel safety
     /// The update is applied to one element, or not at all. Call an idempotent update again; read the element before you call

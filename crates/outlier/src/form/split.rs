@@ -16,8 +16,6 @@ use crate::settings::Settings;
 pub(crate) struct Split {
     pub(crate) id: Bson,
     pub(crate) main: RawDocumentBuf,
-    /// The number of elements in the main document.
-    pub(crate) inline: usize,
     /// The elements for the overflow documents.
     pub(crate) rest: Vec<Encoded>,
 }
@@ -72,7 +70,7 @@ impl Split {
             main.append(flag_name()?, true);
         }
         size::check(&main)?;
-        Ok(Self { id, main, inline, rest })
+        Ok(Self { id, main, rest })
     }
 }
 

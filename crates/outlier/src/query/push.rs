@@ -20,7 +20,7 @@ use super::elements::is_flagged;
 use crate::settings::Settings;
 
 /// A field that the main document has only within a transaction. An update that sets a flag again changes nothing, and
-/// would not conflict with a rebalance that clears it.
+/// would not conflict with a refresh that clears it.
 const OPENING: &str = "mongo_patterns_opening";
 
 /// Adds the elements for which the main document has room, and sets the flag if some of `in_all` elements remain. With

@@ -43,7 +43,7 @@ mongo_patterns_core::problems! {
         /// Another overflow document of the same main document has the same position.
         DuplicatePosition = "another overflow document has the same position: repair it",
         /// There are no overflow documents at the positions before this one. Another program deleted a document, or a push
-        /// of another process coincided with a rebalance, which loses no element.
+        /// of another process coincided with a refresh, which loses no element.
         Gap {
             /// The number of empty positions.
             positions: u64,

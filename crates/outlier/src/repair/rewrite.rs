@@ -11,7 +11,7 @@
 //! - It looks for the newest overflow document. If the rewrite deleted them all, it opens a new one.
 //! - It found the newest overflow document full, and opens the position after it. The rewrite [claims](Fix::claim) that
 //!   position: if both happen at the same moment, one of them waits or runs again. If the push comes later, and the
-//!   rewrite deleted documents, positions between are empty. No element is lost, and the next rebalance closes the gap.
+//!   rewrite deleted documents, positions between are empty. No element is lost, and the next refresh closes the gap.
 //! - It knows an outlier, and has not read the main document. It stores its element in an overflow document that the rewrite
 //!   has not deleted, or finds none.
 //!

@@ -102,24 +102,22 @@ fn empty(id: &Bson) -> Summary {
     Summary::of_rows(id.clone(), None, &none)
 }
 
+/// Checks that the lists can be read: one, or all, which takes an aggregation.
+pub(crate) fn readable(shared: &Shared, id: Result<Option<DocumentId>>) -> Result<Option<DocumentId>> {
+    let id = id?;
+    if id.is_none() {
+        check_databases(shared)?;
+    }
+    Ok(id)
+}
+
 /// Reads the summaries of lists with problems: of one list, or of all.
-///
-/// # Errors
-/// [`Configuration`](ErrorKind::Configuration) for all lists, if no aggregation can read them.
-pub(crate) fn suspects<'a>(
-    shared: &'a Shared,
-    id: Option<DocumentId>,
-    reporter: Reporter<'a>,
-) -> Result<Summaries<'a>> {
+pub(crate) fn suspects<'a>(shared: &'a Shared, id: Option<DocumentId>, reporter: Reporter<'a>) -> Summaries<'a> {
     let summaries: Summaries<'_> = match id {
-        None => {
-            check_databases(shared)?;
-            summaries_with_progress(shared, reporter)
-        }
+        None => summaries_with_progress(shared, reporter),
         Some(id) => Box::pin(once(async move { summary_with_duplicates(shared, id.value()).await })),
     };
-    let summaries = summaries.try_filter(move |summary| ready(!check(&shared.settings, summary).is_empty()));
-    Ok(Box::pin(summaries))
+    Box::pin(summaries.try_filter(move |summary| ready(!check(&shared.settings, summary).is_empty())))
 }
 
 /// Returns the findings that two further reads confirm, the second of them somewhat later.

@@ -13,14 +13,13 @@
 //! conflict with each push in between, and run again. No reader sees the order of a transaction.
 
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::{Result, transaction};
+use mongo_patterns_core::{Deleted, Result, transaction};
 use mongodb::bson::Bson;
 use mongodb::options::FindOneAndDeleteOptions;
 
 use crate::form::document::is_flagged;
 use crate::query;
 use crate::repository::Shared;
-use crate::results::Deleted;
 
 /// Deletes the main document and its overflow documents.
 pub(crate) async fn delete(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Deleted> {
@@ -29,10 +28,7 @@ pub(crate) async fn delete(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> R
     }
     let is_known = shared.forget_outlier(id);
     if !is_known && delete_typical(shared, id, conn).await? {
-        return Ok(Deleted {
-            found: true,
-            overflow_documents: 0,
-        });
+        return Ok(Deleted::new(1));
     }
     let deleted = transaction::run(
         &shared.main,
@@ -58,10 +54,7 @@ async fn delete_in_transaction(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) 
     let overflow_of = query::true_overflow_of(settings, id);
     let of_overflow = conn.delete_many(overflow, overflow_of, None).await?;
     let of_main = conn.delete_one(main, query::by_id(id), None).await?;
-    Ok(Deleted {
-        found: of_main.deleted_count > 0,
-        overflow_documents: of_overflow.deleted_count,
-    })
+    Ok(Deleted::new(of_main.deleted_count + of_overflow.deleted_count))
 }
 
 /// Deletes the main document first, whose flag shows whether there are overflow documents.
@@ -71,15 +64,12 @@ async fn delete_in_callers_transaction(shared: &Shared, id: &Bson, conn: &mut Co
         .projection(query::flag(settings))
         .build();
     let main = conn.find_one_and_delete(main, query::by_id(id), options).await?;
-    let mut deleted = Deleted {
-        found: main.is_some(),
-        overflow_documents: 0,
-    };
+    let mut documents = u64::from(main.is_some());
     if main.is_none_or(|main| is_flagged(settings, &main)) {
         let result = conn
             .delete_many(overflow, query::true_overflow_of(settings, id), None)
             .await?;
-        deleted.overflow_documents = result.deleted_count;
+        documents += result.deleted_count;
     }
-    Ok(deleted)
+    Ok(Deleted::new(documents))
 }

@@ -4,7 +4,7 @@
 //!
 //! ## Why are overflow documents opened in one transaction with the flag?
 //!
-//! A push sees the flag, and a rebalance may clear it before the push opens its overflow documents. If the flag were
+//! A push sees the flag, and a refresh may clear it before the push opens its overflow documents. If the flag were
 //! set after them, another push could fill them first, and no reader would see its element. The transaction costs four
 //! round trips for each overflow document, and nothing for other pushes.
 

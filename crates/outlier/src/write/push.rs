@@ -197,7 +197,7 @@ impl<'a> PushWrite<'a> {
         Ok(())
     }
 
-    /// Removes a unique element from the overflow documents again if the main document has it: a rebalance may have
+    /// Removes a unique element from the overflow documents again if the main document has it: a refresh may have
     /// moved an equal one there after the push had read the main document.
     async fn remove_if_present(&mut self, conn: &mut Conn<'_>) -> Result<()> {
         let Shared { main, settings, .. } = self.shared;

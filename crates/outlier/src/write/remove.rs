@@ -32,12 +32,12 @@ pub(crate) async fn remove(shared: &Shared, id: &Bson, element: &Bson, conn: &mu
         if conn.has_session() || !is_in_snapshot(shared, id, element, conn).await? {
             return Ok(false);
         }
-        let cause = CommandError::custom("a rebalance moved the element each time");
+        let cause = CommandError::custom("a refresh moved the element each time");
         attempts.next(cause).await?;
     }
 }
 
-/// Returns whether a snapshot has the element. A rebalance may have moved it to the main document after the call had
+/// Returns whether a snapshot has the element. A refresh may have moved it to the main document after the call had
 /// read that, or between overflow documents.
 async fn is_in_snapshot(shared: &Shared, id: &Bson, element: &Bson, conn: &mut Conn<'_>) -> Result<bool> {
     let is_present = transaction::run(

@@ -5,10 +5,10 @@
 //! ## Why is only the first matching element updated?
 //!
 //! Its array or overflow document takes the update in one command, so that it is applied once or not at all. An update of
-//! all would be several commands: a rebalance between them moves an element that is updated to a document that is not yet,
+//! all would be several commands: a refresh between them moves an element that is updated to a document that is not yet,
 //! and an interrupted call cannot be continued.
 //!
-//! ## Why can a rebalance not lose an update?
+//! ## Why can a refresh not lose an update?
 //!
 //! It writes every document whose elements it moves, in a transaction. If an update changes one of them after the
 //! transaction has read it, the transaction conflicts and runs again.
@@ -114,7 +114,7 @@ impl Update<'_> {
         })
     }
 
-    /// Returns whether a snapshot has the element. A rebalance may have moved it to the main document after the call had
+    /// Returns whether a snapshot has the element. A refresh may have moved it to the main document after the call had
     /// read that, or between overflow documents.
     async fn is_in_snapshot(self, conn: &mut Conn<'_>) -> Result<bool> {
         let is_stored = transaction::run(

@@ -21,7 +21,7 @@ pub enum Form {
     DeleteApart,
     /// Those of this project, but a unique push to a known outlier never checks the array after it.
     NoCheck,
-    /// Those of this project, but a rebalance that fills the array keeps the ids of overflow documents.
+    /// Those of this project, but a refresh that fills the array keeps the ids of overflow documents.
     SameIds,
     /// Those of this project, but an update that finds no element does not read a snapshot.
     NoSnapshot,

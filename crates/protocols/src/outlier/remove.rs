@@ -1,7 +1,7 @@
 //! `remove`.
 //!
 //! Mirrors `crates/outlier/src/write/remove.rs`: the array, then the overflow documents if the flag is set. If neither
-//! had the element, it reads both from one snapshot, because a concurrent rebalance can have migrated it from the
+//! had the element, it reads both from one snapshot, because a concurrent refresh can have migrated it from the
 //! overflow documents to the array.
 
 use super::documents::{Documents, IS_STORED, MAIN, position_bit};

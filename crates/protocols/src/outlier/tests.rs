@@ -27,8 +27,8 @@ fn update(element: u8) -> Client {
     Client::Update(Update::new(element))
 }
 
-fn rebalance() -> Client {
-    Client::Rebalance(Rebalance::default())
+fn refresh() -> Client {
+    Client::Refresh(Refresh::default())
 }
 
 /// Elements from 8 on are those that clients push.
@@ -47,34 +47,34 @@ fn outlier(form: Form) -> Outlier {
         starts: vec![
             (short.clone(), vec![push(&[8]), push(&[9]), push(&[10])]),
             (full.clone(), vec![push(&[8]), push(&[9, 10]), push(&[11])]),
-            (short, vec![push(&[8, 9, 10]), push(&[11]), rebalance()]),
-            (full, vec![push(&[8]), remove(0), rebalance()]),
-            (flagged.clone(), vec![push(&[8]), rebalance(), rebalance()]),
-            (flagged, vec![push(&[8, 9]), push(&[10]), rebalance()]),
-            (after_removals.clone(), vec![push(&[8]), push(&[9]), rebalance()]),
-            (after_removals, vec![push(&[8]), remove(1), rebalance()]),
-            (one_extra.clone(), vec![remove(0), remove(2), rebalance()]),
-            (one_extra, vec![push(&[8, 9, 10]), remove(2), rebalance()]),
-            (emptied, vec![push(&[8]), push(&[9]), rebalance()]),
+            (short, vec![push(&[8, 9, 10]), push(&[11]), refresh()]),
+            (full, vec![push(&[8]), remove(0), refresh()]),
+            (flagged.clone(), vec![push(&[8]), refresh(), refresh()]),
+            (flagged, vec![push(&[8, 9]), push(&[10]), refresh()]),
+            (after_removals.clone(), vec![push(&[8]), push(&[9]), refresh()]),
+            (after_removals, vec![push(&[8]), remove(1), refresh()]),
+            (one_extra.clone(), vec![remove(0), remove(2), refresh()]),
+            (one_extra, vec![push(&[8, 9, 10]), remove(2), refresh()]),
+            (emptied, vec![push(&[8]), push(&[9]), refresh()]),
         ],
     }
 }
 
-/// Updates of elements that a rebalance moves.
+/// Updates of elements that a refresh moves.
 fn updated(form: Form) -> Outlier {
     let after_removals = Documents::of(&[0], &[&[1, 2], &[]]);
     let gaps = Documents::of(&[0], &[&[1, 2], &[3]]);
     let one_extra = Documents::of(&[0, 1], &[&[2]]);
     let mut outlier = outlier(form);
     outlier.starts.extend([
-        (one_extra.clone(), vec![update(2), update(2), rebalance()]),
-        (one_extra.clone(), vec![update(2), remove(0), rebalance()]),
-        (one_extra.clone(), vec![update(0), push(form, &[8]), rebalance()]),
+        (one_extra.clone(), vec![update(2), update(2), refresh()]),
+        (one_extra.clone(), vec![update(2), remove(0), refresh()]),
+        (one_extra.clone(), vec![update(0), push(form, &[8]), refresh()]),
         (one_extra, vec![update(2), delete(), push(form, &[8])]),
-        (after_removals.clone(), vec![update(1), update(2), rebalance()]),
-        (after_removals, vec![update(1), rebalance(), rebalance()]),
-        (gaps.clone(), vec![update(3), update(3), rebalance()]),
-        (gaps, vec![update(2), update(2), rebalance()]),
+        (after_removals.clone(), vec![update(1), update(2), refresh()]),
+        (after_removals, vec![update(1), refresh(), refresh()]),
+        (gaps.clone(), vec![update(3), update(3), refresh()]),
+        (gaps, vec![update(2), update(2), refresh()]),
     ]);
     outlier
 }
@@ -101,14 +101,14 @@ fn unique_elements_are_stored_once_by_any_number_of_clients() {
     let after_removals = Documents::of(&[0], &[&[1, 2], &[3]]);
     let starts = vec![
         (full.clone(), vec![push(form, &[8]), push(form, &[8]), push(form, &[8])]),
-        (full, vec![push(form, &[8]), push(form, &[9]), rebalance()]),
-        (one_extra.clone(), vec![push(form, &[8]), push(form, &[8]), rebalance()]),
-        (one_extra, vec![push(form, &[2]), remove(0), rebalance()]),
+        (full, vec![push(form, &[8]), push(form, &[9]), refresh()]),
+        (one_extra.clone(), vec![push(form, &[8]), push(form, &[8]), refresh()]),
+        (one_extra, vec![push(form, &[2]), remove(0), refresh()]),
         (
             after_removals.clone(),
-            vec![push(form, &[8]), push(form, &[8]), rebalance()],
+            vec![push(form, &[8]), push(form, &[8]), refresh()],
         ),
-        (after_removals, vec![push(form, &[1]), push(form, &[3]), rebalance()]),
+        (after_removals, vec![push(form, &[1]), push(form, &[3]), refresh()]),
     ];
     let unique = Outlier {
         rules: Rules { form, unique: true },
@@ -151,16 +151,16 @@ fn known_outlier(form: Form) -> Outlier {
         rules: Rules { form, unique: false },
         starts: vec![
             (short, vec![known(8), known(9), delete()]),
-            (flagged, vec![known(8), rebalance(), push(9)]),
+            (flagged, vec![known(8), refresh(), push(9)]),
             (one_extra.clone(), vec![known(8), known(9), push(10)]),
-            (one_extra.clone(), vec![several, known(11), rebalance()]),
-            (one_extra.clone(), vec![known(8), remove(2), rebalance()]),
-            (one_extra.clone(), vec![known(8), delete(), rebalance()]),
+            (one_extra.clone(), vec![several, known(11), refresh()]),
+            (one_extra.clone(), vec![known(8), remove(2), refresh()]),
+            (one_extra.clone(), vec![known(8), delete(), refresh()]),
             (one_extra, vec![known(8), delete(), Client::Delete(Delete::new(true))]),
             (full_extra.clone(), vec![known(8), known(9), delete()]),
             (full_extra, vec![push(8), remove(2), delete()]),
-            (after_removals, vec![known(8), known(9), rebalance()]),
-            (emptied, vec![known(8), rebalance(), delete()]),
+            (after_removals, vec![known(8), known(9), refresh()]),
+            (emptied, vec![known(8), refresh(), delete()]),
         ],
     }
 }
@@ -189,28 +189,28 @@ fn known_unique_outlier(form: Form) -> Outlier {
     Outlier {
         rules: Rules { form, unique: true },
         starts: vec![
-            (one_extra.clone(), vec![known(8, 0), known(8, 0), rebalance()]),
-            (one_extra.clone(), vec![known(2, 0), remove(0), rebalance()]),
-            (one_extra.clone(), vec![known(0, 0), known(1, 0), rebalance()]),
+            (one_extra.clone(), vec![known(8, 0), known(8, 0), refresh()]),
+            (one_extra.clone(), vec![known(2, 0), remove(0), refresh()]),
+            (one_extra.clone(), vec![known(0, 0), known(1, 0), refresh()]),
             (one_extra, vec![known(8, 0), push(form, &[8]), delete()]),
-            (full_extra, vec![known(8, 0), known(8, 0), rebalance()]),
-            (gap.clone(), vec![known(1, 0), push(form, &[8]), rebalance()]),
-            (gap, vec![known(1, 0), known(2, 0), rebalance()]),
-            (gaps.clone(), vec![known(1, 1), known(3, 1), rebalance()]),
-            (gaps.clone(), vec![known(1, 1), rebalance(), rebalance()]),
-            (gaps, vec![known(1, 0), remove(3), rebalance()]),
-            (emptied, vec![known(8, 0), rebalance(), delete()]),
+            (full_extra, vec![known(8, 0), known(8, 0), refresh()]),
+            (gap.clone(), vec![known(1, 0), push(form, &[8]), refresh()]),
+            (gap, vec![known(1, 0), known(2, 0), refresh()]),
+            (gaps.clone(), vec![known(1, 1), known(3, 1), refresh()]),
+            (gaps.clone(), vec![known(1, 1), refresh(), refresh()]),
+            (gaps, vec![known(1, 0), remove(3), refresh()]),
+            (emptied, vec![known(8, 0), refresh(), delete()]),
         ],
     }
 }
 
 #[test]
-fn a_unique_push_to_a_known_outlier_checks_the_array_again_only_after_a_rebalance() {
+fn a_unique_push_to_a_known_outlier_checks_the_array_again_only_after_a_refresh() {
     explore(known_unique_outlier(Form::Ours)).assert_holds(1000);
 }
 
 #[test]
-fn without_the_check_or_new_ids_a_rebalance_makes_a_unique_push_store_an_element_twice() {
+fn without_the_check_or_new_ids_a_refresh_makes_a_unique_push_store_an_element_twice() {
     for form in [Form::NoCheck, Form::SameIds] {
         explore(known_unique_outlier(form)).assert_refuted(&["no element is stored twice"]);
     }
@@ -264,7 +264,7 @@ fn the_code_sends_the_commands_of_the_model() {
     compare("update_element, in the array", false, &one, update(0));
     compare("update_element, in an overflow document", false, &one, update(2));
     let after_removals = Documents::of(&[0], &[&[1, 2], &[3]]);
-    compare("rebalance", false, &after_removals, rebalance());
+    compare("refresh", false, &after_removals, refresh());
     compare("delete", false, &short, delete());
     compare("delete, with overflow documents", false, &one, delete());
 
@@ -276,7 +276,7 @@ fn the_code_sends_the_commands_of_the_model() {
     code.has_no_trace_of(
         &commands,
         [
-            // A retried rebalance locks the newest overflow document and the main document first.
+            // A retried refresh locks the newest overflow document and the main document first.
             "begin: update extra_sales",
             "then: update extra_sales",
             "then: updateMany sales",

@@ -1,7 +1,7 @@
 //! `update_element`.
 //!
 //! Mirrors `crates/outlier/src/write/update.rs`: the array, then the flag, then the overflow documents. If none of them had
-//! the element, it reads both from one snapshot, because a concurrent rebalance can have moved it. An update adds 1 to the
+//! the element, it reads both from one snapshot, because a concurrent refresh can have moved it. An update adds 1 to the
 //! version of an element, which is its number by `ELEMENTS`.
 
 use super::documents::{Documents, ELEMENTS, Form, IS_STORED, MAIN, is_same, position_bit};

@@ -12,8 +12,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let client = Client::with_uri_str(env::var("MONGODB_URI")?).await?;
     let trades = tutorial::trades(&client.database("tutorial"))?;
 
-    let newest = trades.pages(&customer).newest_first().await?;
-    for page in newest.pages {
+    let newest = trades.buckets(&customer).newest_first().limit(1).page().await?;
+    for page in newest.items {
         println!("page {}, {} trades", page.id, page.items.len());
         for trade in page.items {
             println!(

@@ -18,7 +18,7 @@
 //!
 //! ## When does a unique push check the array again?
 //!
-//! A rebalance may move an equal element from an overflow document to the array, after the push has read the array and
+//! A refresh may move an equal element from an overflow document to the array, after the push has read the array and
 //! before it writes. Where elements are unique, a rewrite that moves elements to the array gives new `_id`s to all overflow
 //! documents that it leaves. So the array is unchanged if the element joined the overflow document that was the newest
 //! before the array was read.

@@ -1,4 +1,4 @@
-//! `rebalance`, and `repair`, which does the same.
+//! `refresh`, and `repair`, which does the same.
 //!
 //! Mirrors `rewrite.rs` and `fix.rs` of `crates/outlier/src/repair`, and `form/layout.rs`: what it reads from the
 //! snapshot, and the order of its writes. It also claims the position after the newest overflow document. After it clears
@@ -11,7 +11,7 @@ use crate::world::Ran;
 
 /// A call and its progress.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Rebalance {
+pub struct Refresh {
     at: At,
     /// Whether its transaction is retried after a conflict.
     is_retry: bool,
@@ -50,7 +50,7 @@ struct Plan {
     written: Vec<Extra>,
 }
 
-impl Rebalance {
+impl Refresh {
     pub(super) fn has_ended(&self) -> bool {
         self.at == At::Ended
     }
@@ -252,7 +252,7 @@ fn apply(documents: &mut Documents, plan: &Plan) {
     documents.next_id = documents.next_id.max(newest.unwrap_or(0));
 }
 
-/// Applies a rebalance that has no concurrent clients.
+/// Applies a refresh that has no concurrent clients.
 pub(super) fn apply_now(rules: &Rules, documents: &mut Documents) {
     if let Some(plan) = plan(rules, documents) {
         apply(documents, &plan);

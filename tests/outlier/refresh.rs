@@ -1,4 +1,4 @@
-//! Rebalance puts elements where they belong, and loses none while others write.
+//! Refresh puts elements where they belong, and loses none while others write.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,21 +24,21 @@ async fn gaps_of_removals_are_filled_in_order() {
         }
         let mut expected = users(0..38);
         expected.retain(|user| !gone.iter().any(|n| *user == users(*n..n + 1)[0]));
-        let rebalanced = books.rebalance(1).await.unwrap();
-        let numbers = (rebalanced.inline, rebalanced.overflow, rebalanced.modified);
+        let refreshed = books.refresh(1).await.unwrap();
+        let numbers = (refreshed.inline, refreshed.overflow, refreshed.modified);
         assert_eq!(numbers, (5, 27, true));
         assert_eq!(stored(db, 1).await, expected);
         assert_eq!(violations(db, 5, 10).await, Vec::<String>::new());
 
         db.recorder().clear();
-        assert!(!books.rebalance(1).await.unwrap().modified);
+        assert!(!books.refresh(1).await.unwrap().modified);
         assert_eq!(db.recorder().names(), ["find", "find", "commitTransaction"]);
 
         for user in &expected[4..] {
             assert!(books.remove(1, user).await.unwrap().found);
         }
-        let rebalanced = books.rebalance(1).await.unwrap();
-        let numbers = (rebalanced.inline, rebalanced.overflow, rebalanced.modified);
+        let refreshed = books.refresh(1).await.unwrap();
+        let numbers = (refreshed.inline, refreshed.overflow, refreshed.modified);
         assert_eq!(numbers, (4, 0, true));
         assert_eq!(stored(db, 1).await, expected[..4]);
         assert_eq!(all(&extra_sales(db)).await, []);
@@ -56,7 +56,7 @@ async fn the_main_document_keeps_its_other_fields_and_is_not_sent() {
         let main = with(flagged(1, 0..2), "blurb", "x".repeat(100_000));
         plant(db, vec![main], vec![with(extra(1, 0, 2..9), "note", "mine")]).await;
         db.recorder().clear();
-        books.rebalance(1).await.unwrap();
+        books.refresh(1).await.unwrap();
         for command in db.recorder().commands() {
             let reply = command.reply.unwrap_or_default();
             assert!(!command.command.to_string().contains("xxxx") && !reply.to_string().contains("xxxx"));
@@ -73,7 +73,7 @@ async fn the_main_document_keeps_its_other_fields_and_is_not_sent() {
 }
 
 #[tokio::test]
-async fn a_list_that_cannot_be_rebalanced_is_an_error_and_stays_unchanged() {
+async fn a_list_that_cannot_be_refreshed_is_an_error_and_stays_unchanged() {
     testkit::run(async |db| {
         let books: Books = ready(db, builder(db).threshold(5).max_overflow_elements(10)).await;
         use ErrorKind::{Corrupt, NotFound, Unsupported};
@@ -88,13 +88,13 @@ async fn a_list_that_cannot_be_rebalanced_is_an_error_and_stays_unchanged() {
         ];
         for (main, extras, kind) in refused {
             plant(db, main.clone(), extras.clone()).await;
-            let error = books.rebalance(1).await.unwrap_err();
-            assert_eq!((error.kind(), error.operation()), (kind, Some("rebalance")));
+            let error = books.refresh(1).await.unwrap_err();
+            assert_eq!((error.kind(), error.operation()), (kind, Some("refresh")));
             assert!(!format!("{error} {error:?}").contains("s3cret"));
             assert_eq!(all(&sales(db)).await, main);
             assert_eq!(all(&extra_sales(db)).await, extras);
         }
-        assert_refused(books.rebalance(Bson::Null).await, ErrorKind::InvalidArgument);
+        assert_refused(books.refresh(Bson::Null).await, ErrorKind::InvalidArgument);
     })
     .await;
 }
@@ -111,30 +111,30 @@ async fn large_elements_fill_the_array_as_far_as_they_should() {
         }
         let before = books.count(1).await.unwrap();
         assert_eq!((before.inline, before.overflow), (5, 2));
-        assert!(!books.rebalance(1).await.unwrap().modified, "they are where they fit");
+        assert!(!books.refresh(1).await.unwrap().modified, "they are where they fit");
         for element in &large[..4] {
             assert!(books.remove(1, element).await.unwrap().found);
         }
-        let rebalanced = books.rebalance(1).await.unwrap();
-        assert_eq!((rebalanced.inline, rebalanced.overflow), (2, 1));
-        assert!(!books.rebalance(1).await.unwrap().modified);
+        let refreshed = books.refresh(1).await.unwrap();
+        assert_eq!((refreshed.inline, refreshed.overflow), (2, 1));
+        assert!(!books.refresh(1).await.unwrap().modified);
         assert_eq!(stored(db, 1).await, large[4..]);
     })
     .await;
 }
 
-/// The push has seen the flag and a full overflow document. It opens the position after that, which the rebalance
+/// The push has seen the flag and a full overflow document. It opens the position after that, which the refresh
 /// does not see.
 #[tokio::test]
-async fn a_push_that_opens_an_overflow_document_waits_for_a_rebalance_that_clears_the_flag() {
+async fn a_push_that_opens_an_overflow_document_waits_for_a_refresh_that_clears_the_flag() {
     testkit::run(async |db| {
         let books: Books = ready(db, builder(db).threshold(5).max_overflow_elements(4)).await;
         plant(db, vec![flagged(1, 0..1)], vec![extra(1, 0, 1..5)]).await;
         let other = of_another_process(db, 5, 4);
         let mut session = db.plain_client().start_session().await.unwrap();
         session.start_transaction().await.unwrap();
-        let rebalanced = other.rebalance(1).session(&mut session).await.unwrap();
-        assert_eq!((rebalanced.inline, rebalanced.overflow), (5, 0));
+        let refreshed = other.refresh(1).session(&mut session).await.unwrap();
+        assert_eq!((refreshed.inline, refreshed.overflow), (5, 0));
         let mut push = tokio::spawn({
             let books = books.clone();
             async move { books.push(1, &"user05".to_owned()).await }
@@ -146,13 +146,13 @@ async fn a_push_that_opens_an_overflow_document_waits_for_a_rebalance_that_clear
         session.commit_transaction().await.unwrap();
         assert_eq!(push.await.unwrap().unwrap(), Pushed::Overflow);
         assert_eq!(books.elements(1).await.unwrap(), users(0..6));
-        books.rebalance(1).await.unwrap();
+        books.refresh(1).await.unwrap();
         assert_eq!(violations(db, 5, 4).await, Vec::<String>::new());
     })
     .await;
 }
 
-/// The rebalance runs after the push has seen the flag, and before it opens its overflow document. Another push, which has seen
+/// The refresh runs after the push has seen the flag, and before it opens its overflow document. Another push, which has seen
 /// the flag before, too, can only fill them when the flag is set.
 #[tokio::test]
 async fn an_overflow_document_that_is_opened_after_the_flag_was_cleared_sets_it_again() {
@@ -167,7 +167,7 @@ async fn an_overflow_document_that_is_opened_after_the_flag_was_cleared_sets_it_
             async move { books.push(1, &"user05".to_owned()).await }
         });
         db.recorder().sent(3).await;
-        assert_eq!(other.rebalance(1).await.unwrap().overflow, 0);
+        assert_eq!(other.refresh(1).await.unwrap().overflow, 0);
         assert_eq!(all(&sales(db)).await, [main_of(1, 0..5)]);
         let mut watch = 0;
         while !push.is_finished() {
@@ -189,7 +189,7 @@ async fn an_overflow_document_that_is_opened_after_the_flag_was_cleared_sets_it_
         assert_eq!(books.elements(1).await.unwrap(), users(0..6));
         // one position is empty, and no element is lost
         assert_eq!(found_problems(&books).await[0], Problem::Gap { positions: 1 });
-        books.rebalance(1).await.unwrap();
+        books.refresh(1).await.unwrap();
         assert_eq!(findings(&books).await, []);
         assert_eq!(violations(db, 5, 4).await, Vec::<String>::new());
     })
@@ -227,9 +227,9 @@ async fn unique_elements_stay_so_while_another_process_moves_them() {
             .collect();
         let mut changed = 0;
         while writing.load(Ordering::Relaxed) > 0 {
-            changed += usize::from(other.rebalance(1).await.unwrap().modified);
+            changed += usize::from(other.refresh(1).await.unwrap().modified);
         }
-        println!("{changed} rebalances that moved");
+        println!("{changed} refreshes that moved");
         for writer in writers {
             writer.await.unwrap();
         }
@@ -239,7 +239,7 @@ async fn unique_elements_stay_so_while_another_process_moves_them() {
         let mut expected: Vec<String> = (0..12).map(|n| format!("u{n}")).collect();
         expected.sort_unstable();
         assert_eq!(sorted(db, 1).await, expected);
-        books.rebalance(1).await.unwrap();
+        books.refresh(1).await.unwrap();
         assert_eq!(sorted(db, 1).await, expected);
         assert_eq!(violations(db, 5, 4).await, Vec::<String>::new());
     })

@@ -9,7 +9,7 @@ use mongo_patterns_core::{Key, Result};
 use crate::query::figures::{outdated, recomputed};
 use crate::query::totals::with_items;
 use crate::repository::{BucketRepository, Shared};
-use crate::results::RebuiltFigures;
+use crate::results::RefreshedFigures;
 use crate::settings::FIGURES;
 
 impl<K: Key, T> BucketRepository<K, T> {
@@ -21,8 +21,8 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// # use mongo_patterns::bucket::BucketRepository;
     /// # async fn f(trades: BucketRepository<u32, i32>) -> mongo_patterns::Result<()> {
     /// // trades was built with sum("qty"), for a collection without figures
-    /// let rebuilt = trades.rebuild_figures().await?;
-    /// println!("{} buckets have new figures", rebuilt.buckets);
+    /// let refreshed = trades.refresh_figures().await?;
+    /// println!("{} buckets have new figures", refreshed.documents);
     /// # Ok(())
     /// # }
     /// ```
@@ -41,22 +41,23 @@ impl<K: Key, T> BucketRepository<K, T> {
     ///
     /// # Errors
     /// With nothing changed: [`Configuration`] without figures, and [`SettingsMismatch`] when other settings contradict
-    /// the catalog, or when a document has another value than figures in their field. Those of the driver, after which some buckets may have new figures: call it again.
-    pub fn rebuild_figures(&self) -> RebuildFigures<'_> {
-        RebuildFigures { shared: self.shared() }
+    /// the catalog, or when a document has another value than figures in their field. Those of the driver, after which some
+    /// buckets may have new figures: call it again.
+    pub fn refresh_figures(&self) -> RefreshFigures<'_> {
+        RefreshFigures { shared: self.shared() }
     }
 }
 
 mongo_patterns_core::action! {
-    /// Computes the figures of all buckets; returned by [`BucketRepository::rebuild_figures`].
-    pub struct RebuildFigures<'a> {
+    /// Computes the figures of all buckets; returned by [`BucketRepository::refresh_figures`].
+    pub struct RefreshFigures<'a> {
         shared: &'a Shared,
     }
-    "rebuild_figures" => RebuiltFigures
+    "refresh_figures" => RefreshedFigures
 }
 
-impl RebuildFigures<'_> {
-    async fn execute(self) -> Result<RebuiltFigures> {
+impl RefreshFigures<'_> {
+    async fn execute(self) -> Result<RefreshedFigures> {
         let (collection, settings) = self.shared.parts();
         let (Some(_), Some(stage)) = (&settings.figures, recomputed(settings)) else {
             return Err(configuration(
@@ -77,8 +78,8 @@ impl RebuildFigures<'_> {
         let updated = Conn::new()
             .update_every(collection, every, &IsRouter::default())
             .await?;
-        Ok(RebuiltFigures {
-            buckets: updated.modified_count,
+        Ok(RefreshedFigures {
+            documents: updated.modified_count,
         })
     }
 }
