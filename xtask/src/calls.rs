@@ -413,7 +413,7 @@ mod tests {
                 "empty" => Deleted where D: Sized
             }
             impl<D> Trash<D> {
-                /// Deletes [old](Self::list) entries, e.g. all. More text.
+                /// Deletes [old](Self::list) entries, or all. More text.
                 ///
                 /// # Cost
                 /// Two round trips: a | b. More.
@@ -428,7 +428,7 @@ mod tests {
         );
         let [call] = &calls[..] else { panic!("{calls:?}") };
         assert_eq!((call.action.as_str(), call.result.as_str()), ("Empty", "Deleted"));
-        assert_eq!(sentence(&call.docs), "Deletes old entries, e.g. all");
+        assert_eq!(sentence(&call.docs), "Deletes old entries, or all");
         assert_eq!(sentence(section(&call.docs, "# Cost")), "Two round trips: a \\| b");
         assert_eq!(call.arguments, ["time"]);
         let refused = problem(call).unwrap();
