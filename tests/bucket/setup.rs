@@ -6,7 +6,7 @@ use mongo_patterns::ErrorKind;
 use mongo_patterns::bucket::{BucketRepository, Window};
 use mongo_patterns::embedded::EmbeddedRepository;
 use mongo_patterns::outlier::OutlierRepository;
-use mongo_patterns::subset::{Direction, Subset, SubsetRepository};
+use mongo_patterns::subset::{Subset, SubsetRepository};
 use mongo_patterns_testkit as testkit;
 use mongodb::IndexModel;
 use mongodb::bson::{Bson, Document, doc};
@@ -273,7 +273,7 @@ async fn builders_and_repositories_have_no_bounds_on_their_types() {
         );
         let lists = OutlierRepository::<Opaque, Opaque>::builder(of("sales"), of("extra_sales"));
         shown!(lists.array_field("customers").parent_field("book_id"), "sales", "sales");
-        let newest = Subset::new("reviews").order_by("published", Direction::Descending);
+        let newest = Subset::new("reviews").sort(doc! { "published": -1 });
         let subsets = SubsetRepository::<Opaque, Opaque>::builder(of("product"), of("review"));
         shown!(
             subsets

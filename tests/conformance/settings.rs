@@ -18,7 +18,7 @@ use mongo_patterns::subset::{Subset, SubsetRepository, SubsetRepositoryBuilder};
 use mongo_patterns::{Error, ErrorKind, Repository};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::Collection;
-use mongodb::bson::Document;
+use mongodb::bson::{Document, doc};
 use mongodb::options::{Acknowledgment, CollectionOptions, WriteConcern};
 
 /// Names that are no field: each would be a path, an operator, or no name.

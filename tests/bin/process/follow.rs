@@ -5,7 +5,7 @@ use anyhow::Result;
 use mongo_patterns::history::HistoryRepository;
 use mongo_patterns::reference::{OnReferences, Reference, ReferenceRepository};
 use mongo_patterns::subset::{Subset, SubsetRepository};
-use mongodb::bson::Document;
+use mongodb::bson::{Document, doc};
 use mongodb::{Client, Database};
 
 use super::arguments::argument;

@@ -174,7 +174,7 @@ impl Values for Subsets {
         for parent in self.parents_of(id).await {
             read.extend(self.products.child(parent.clone(), id.clone()).await.unwrap());
             let page = self.products.children(parent.clone()).limit(1000).page().await.unwrap();
-            let page = doc! { "children": page.children };
+            let page = doc! { "children": page.items };
             read.extend(of_array(&page, "children", "review_id", id));
             let parent = self.products.get(parent).await.unwrap().unwrap();
             read.extend(of_array(&parent, "reviews", "review_id", id));
