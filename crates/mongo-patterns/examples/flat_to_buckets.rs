@@ -97,7 +97,7 @@ async fn check(purchases: &Purchases, customers: &BTreeMap<String, Vec<Purchase>
             history.is_sorted_by_key(|purchase| purchase.date),
             "the purchases of customer {customer} in the log are not in the order of their dates"
         );
-        let pages = purchases.pages(customer).limit(10_000).await?.pages;
+        let pages = purchases.buckets(customer).limit(10_000).page().await?.items;
         let stored: Vec<&[Purchase]> = pages.iter().map(|page| page.items.as_slice()).collect();
         let expected: Vec<&[Purchase]> = history.chunks(10).collect();
         ensure!(

@@ -55,7 +55,7 @@ async fn main() -> Result<()> {
     let elapsed = started.elapsed();
     bar.finish_and_clear();
 
-    let totals = totals(purchases.collection()).await?;
+    let totals = totals(&purchases.collection()).await?;
     let cents: i64 = customers.values().flatten().map(cdnow::cents).sum();
     ensure!(
         totals.items == i64::try_from(total)?,
@@ -97,7 +97,7 @@ async fn append_all(purchases: &Purchases, customer: &str, history: &[Purchase],
 
 /// Reads the full history of a customer and compares it with the log.
 async fn check(purchases: &Purchases, customer: &str, history: &[Purchase], bar: &ProgressBar) -> Result<()> {
-    let pages = purchases.pages(customer).limit(10_000).await?.pages;
+    let pages = purchases.buckets(customer).limit(10_000).page().await?.items;
     let stored: Vec<&[Purchase]> = pages.iter().map(|page| page.items.as_slice()).collect();
     let expected: Vec<&[Purchase]> = history.chunks(10).collect();
     ensure!(
@@ -121,7 +121,7 @@ struct Totals {
 }
 
 /// Returns the totals of the stored purchases, which the server sums.
-async fn totals<C: Send + Sync>(collection: &Collection<C>) -> Result<Totals> {
+async fn totals(collection: &Collection<Document>) -> Result<Totals> {
     let each_cents = doc! { "$round": { "$multiply": ["$$this.dollars", 100] } };
     let sum_cents =
         doc! { "$reduce": { "input": "$history", "initialValue": 0, "in": { "$add": ["$$value", each_cents] } } };
@@ -169,7 +169,8 @@ async fn print_top_customer(purchases: &Purchases) -> Result<()> {
         counts.items, counts.pages
     );
     let first = purchases.page(customer, 1).await?;
-    let last = purchases.pages(customer).newest_first().await?.pages.pop();
+    let newest = purchases.buckets(customer).newest_first().limit(1);
+    let last = newest.page().await?.items.pop();
     print_page("First page", first)?;
     print_page("Last page", last)
 }

@@ -95,9 +95,10 @@ async fn main() -> Result<()> {
         .max_by_key(|(_, history)| history.len())
         .context("the log is empty")?;
     let of_top = doc! { "customerId": top };
-    let first = purchases.collection().find_one(of_top).sort(doc! { "_id": 1 });
+    let buckets = purchases.collection();
+    let first = buckets.find_one(of_top).sort(doc! { "_id": 1 });
     let first = first.projection(doc! { "history": 0 }).await?;
-    let first = Document::try_from(first.context("a bucket is missing")?.as_ref())?;
+    let first = first.context("a bucket is missing")?;
     println!(
         "\nThe first bucket of customer {top}, without its purchases:\n  {}",
         shell::compact(&Bson::Document(first))

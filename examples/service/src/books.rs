@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::response::{Redirect, Response};
 use axum::routing::get;
 use maud::{Markup, html};
-use mongo_patterns::prelude::*;
+use mongo_patterns::outlier::Pushed;
 use serde::{Deserialize, Serialize};
 
 use crate::choose::{self, Choose};
