@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use mongo_patterns::Result;
 use mongo_patterns::prelude::*;
+use mongo_patterns::subset::Subset;
 use mongodb::bson::{Document, doc};
 use mongodb::options::{DatabaseOptions, WriteConcern};
 use mongodb::{Client, Database};
