@@ -158,9 +158,11 @@ fn page(calls: &[Call]) -> Result<String> {
 }
 
 fn cell(result: &str) -> String {
-    match result {
-        "()" => String::new(),
-        result => format!("`{result}`"),
+    let (form, of) = result.split_once(" of ").map_or(("", result), |(form, of)| (form, of));
+    match (form, of) {
+        (_, "()") => String::new(),
+        ("", of) => format!("`{of}`"),
+        (form, of) => format!("{form} of `{of}`"),
     }
 }
 

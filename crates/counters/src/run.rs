@@ -34,6 +34,9 @@ impl Counters {
     /// # }
     /// ```
     ///
+    /// # Cost
+    /// That of a [`flush`](Self::flush) for each interval with counts.
+    ///
     /// # Cancel safety
     /// As of [`flush`](Self::flush). What was not flushed is in memory.
     ///

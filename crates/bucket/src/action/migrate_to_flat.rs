@@ -35,8 +35,11 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// read: drop them when you like.
     ///
     /// Stop the writers of the buckets and of the flat collection first. Both must be in one database. For
-    /// interruptions and cost see [`migrate_from_flat`](Self::migrate_from_flat). Chunks are ranges of the `_id` of the
-    /// buckets. It needs no other index.
+    /// interruptions see [`migrate_from_flat`](Self::migrate_from_flat).
+    ///
+    /// # Cost
+    /// That of [`migrate_from_flat`](Self::migrate_from_flat). Chunks are ranges of the `_id` of the buckets, so it needs no
+    /// other index.
     ///
     /// # Cancel safety
     /// It stops between two commands, and the server may still execute the last one. No item is lost or duplicated.

@@ -45,7 +45,10 @@ impl<D> HistoryRepository<D> {
     /// # }
     /// ```
     ///
-    /// Safe for concurrent writers. Its cost is that of [`delete_before`](Self::delete_before).
+    /// Safe for concurrent writers.
+    ///
+    /// # Cost
+    /// That of [`delete_before`](Self::delete_before).
     ///
     /// # Cancel safety
     /// That of [`delete_before`](Self::delete_before).
