@@ -164,7 +164,7 @@ async fn a_document_whose_entry_would_be_too_large_stays() {
         session.commit_transaction().await.unwrap();
         assert_eq!(both(db).await, [numbers([1]), numbers([2])]);
         assert!(trash.delete(1).by("ann").await.unwrap().found);
-        let page = trash.list().page().await.unwrap();
+        let page = trash.list().newest_first().page().await.unwrap();
         assert_eq!(page.items[0].document, with_text(fits));
         trash.restore(1).await.unwrap();
         assert_eq!(both(db).await, [numbers([1]), numbers([2])]);
