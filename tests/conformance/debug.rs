@@ -337,6 +337,6 @@ fn actions() -> BTreeSet<String> {
             }
         }
     }
-    assert!(found.len() > 40, "{found:?}");
+    assert!(found.len() > 30, "{found:?}");
     found
 }
