@@ -60,7 +60,7 @@ impl Shared {
 
     /// Decodes a document of one of the two collections.
     pub(crate) fn decode<D: DeserializeOwned>(&self, document: &RawDocument, is_archived: bool) -> Result<Found<D>> {
-        let decoded = decode(document, "", NOT_DECODED);
+        let decoded = decode(document, NOT_DECODED);
         let decoded = decoded.map_err(|error| error.of_collection(self.collection(is_archived)))?;
         Ok(Found::new(decoded, is_archived))
     }

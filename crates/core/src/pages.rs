@@ -80,7 +80,6 @@
 mod action;
 mod by_date;
 mod handle;
-mod of_id;
 mod order;
 mod query;
 mod range;
@@ -88,11 +87,7 @@ mod token;
 
 #[doc(hidden)]
 pub use crate::limit::{check_limit, cut};
-#[doc(hidden)] // replaced by `list`
-pub use crate::list::{PageStart, Tokens};
 #[doc(hidden)]
 pub use by_date::{DatePosition, DateToken, DatedDocument};
 pub use handle::{Pages, PagesBuilder};
-#[doc(hidden)] // replaced by `list`
-pub use of_id::{IdPage, in_pages};
 pub use token::DocumentToken;

@@ -42,7 +42,7 @@ where
     Arc::new(move |stored| {
         let text =
             "a stored document cannot be read as the type of its version: change the type, or correct the document";
-        let old: Old = decode(stored, "", text)?;
+        let old: Old = decode(stored, text)?;
         let known = encode(&old)?;
         let new = encode(&convert(old)?)?;
         Ok(Converted { known, new })

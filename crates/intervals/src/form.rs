@@ -113,6 +113,6 @@ pub(crate) fn interval<D: DeserializeOwned>(settings: &Settings, document: &RawD
     Ok(Interval {
         valid_from: times.from,
         valid_to: (times.to < END).then_some(times.to),
-        document: decode(document, "", text)?,
+        document: decode(document, text)?,
     })
 }

@@ -72,7 +72,7 @@ pub(crate) fn checked(settings: &Settings, document: &RawDocument) -> Result<Raw
 /// [`Decode`](ErrorKind::Decode).
 pub(crate) fn decode<D: DeserializeOwned>(document: &RawDocument) -> Result<D> {
     let text = "a stored document cannot be read as the repository's type: change the type, or correct the document";
-    stored::decode(document, "", text)
+    stored::decode(document, text)
 }
 
 /// Converts the error of a write.

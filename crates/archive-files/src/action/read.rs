@@ -92,10 +92,7 @@ impl<D> FileArchive<D> {
             // An older record would name a file that was restored since.
             conn.see_latest();
             let documents = shared.load(&name, &mut conn).await?;
-            documents
-                .iter()
-                .map(|document| decode(document, "", NOT_DECODED))
-                .collect()
+            documents.iter().map(|document| decode(document, NOT_DECODED)).collect()
         })
     }
 }

@@ -28,7 +28,7 @@ impl<D: DeserializeOwned> PageSource<D, DocumentToken> for Documents<'_, D> {
             let page = self.query.read(page, conn).await?;
             let text =
                 "a stored document cannot be read as the type of the pages: change the type, or correct the document";
-            page.try_map(|document| decode(&document, "", text))
+            page.try_map(|document| decode(&document, text))
         })
     }
 }

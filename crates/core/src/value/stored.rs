@@ -16,18 +16,14 @@ pub fn id_of(document: &RawDocument) -> Bson {
     value(document, "_id").unwrap_or(Bson::Null)
 }
 
-/// Decodes a document. If its array field has another value than an array, the error names that field.
+/// Decodes a document.
 ///
 /// # Errors
 /// [`Decode`](ErrorKind::Decode) with this text, and the path of the value.
-pub fn decode<T: DeserializeOwned>(document: &RawDocument, array: &str, text: &'static str) -> Result<T> {
-    let field = match document.get(array) {
-        Ok(None | Some(RawBsonRef::Array(_))) => "",
-        _ => array,
-    };
+pub fn decode<T: DeserializeOwned>(document: &RawDocument, text: &'static str) -> Result<T> {
     bson::deserialize_from_slice(document.as_bytes()).map_err(|error| {
         let path = path_of::<T>(RawBsonRef::Document(document), &error);
-        not_decoded(error, text, document, field).in_path("", &path)
+        not_decoded(error, text, document).in_path("", &path)
     })
 }
 
@@ -62,13 +58,8 @@ fn missing_field(error: &bson::error::Error) -> Option<&str> {
 }
 
 /// Creates the error for a part of a document that cannot be decoded.
-pub fn not_decoded(
-    error: bson::error::Error,
-    text: &'static str,
-    document: &RawDocument,
-    field: impl Into<String>,
-) -> Error {
-    Error::from_driver(ErrorKind::Decode, text, error).of_document(id_of(document), field)
+pub fn not_decoded(error: bson::error::Error, text: &'static str, document: &RawDocument) -> Error {
+    Error::from_driver(ErrorKind::Decode, text, error).of_document(id_of(document), "")
 }
 
 /// Returns whether a stored value is a value of `$in`, which refuses undefined and operators, and matches by a regular
@@ -113,11 +104,11 @@ mod tests {
                 "(field `reviews.0`)",
             ),
         ] {
-            let error = decode::<Product>(&stored, "reviews", "it cannot be read").unwrap_err();
+            let error = decode::<Product>(&stored, "it cannot be read").unwrap_err();
             assert_eq!((error.kind(), error.field()), (ErrorKind::Decode, Some(path)));
             assert_eq!(error.to_string(), format!("it cannot be read {printed}"));
         }
-        let whole = decode::<i32>(&rawdoc! {}, "", "it cannot be read").unwrap_err();
+        let whole = decode::<i32>(&rawdoc! {}, "it cannot be read").unwrap_err();
         assert_eq!(whole.field(), None);
         assert_eq!(whole.document_id(), Some(&Bson::Null));
     }

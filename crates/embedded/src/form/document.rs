@@ -117,7 +117,7 @@ pub(crate) fn decode_parent<P: DeserializeOwned>(settings: &Settings, document: 
     check_not_migrated(settings, document)?;
     let text =
         "a stored parent cannot be read as the repository's parent type: change the type, or correct the document";
-    stored::decode(document, settings.children.as_str(), text)
+    stored::decode(document, text)
 }
 
 /// Refuses a parent that a subset repository manages, whose array has only the first of its children, and one whose migration
@@ -150,6 +150,6 @@ pub(crate) fn decode_child<C: DeserializeOwned>(settings: &Settings, parent: &Ra
     let decoded = bson::deserialize_from_slice(child.as_bytes()).map(Some);
     decoded.map_err(|error| {
         let path = stored::path_of::<C>(RawBsonRef::Document(child), &error);
-        stored::not_decoded(error, text, parent, field).in_path(field, &path)
+        stored::not_decoded(error, text, parent).in_path(field, &path)
     })
 }

@@ -211,7 +211,7 @@ fn change_of(settings: &Settings, document: &RawDocument) -> Document {
 pub(crate) fn decode<D: DeserializeOwned>(document: &RawDocument) -> Result<D> {
     let text =
         "a stored document cannot be decoded as the type of the repository: change the type, or repair the document";
-    stored::decode(document, "", text)
+    stored::decode(document, text)
 }
 
 /// Returns the id of a current document; null if there is none.

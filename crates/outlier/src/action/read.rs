@@ -166,7 +166,7 @@ impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
 fn decode_stored<D: DeserializeOwned>(settings: &Settings, main: &RawDocument) -> Result<StoredDocument<D>> {
     Ok(StoredDocument {
         has_extras: is_flagged(settings, main),
-        document: decode_main(settings, main)?,
+        document: decode_main(main)?,
     })
 }
 
@@ -209,13 +209,13 @@ impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
             };
             drop(elements_of(&main, settings.array.as_str())?);
             if !is_flagged(settings, &main) {
-                return decode_main(settings, &main).map(Some);
+                return decode_main(&main).map(Some);
             }
             let in_order = FindOptions::builder().sort(query::by_position(settings)).build();
             let filter = query::overflow_of(settings, &id);
             let overflow = conn.find_all(in_overflow, filter, in_order).await?;
             let whole = whole(settings, &main, &overflow).map_err(|error| error.of_collection(in_overflow))?;
-            decode_main(settings, &whole).map(Some)
+            decode_main(&whole).map(Some)
         })
     }
 }

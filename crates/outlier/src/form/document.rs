@@ -54,10 +54,10 @@ pub(crate) fn elements_of<'d>(
 }
 
 /// Decodes a main document as the document type of the repository.
-pub(crate) fn decode_main<D: DeserializeOwned>(settings: &Settings, main: &RawDocument) -> Result<D> {
+pub(crate) fn decode_main<D: DeserializeOwned>(main: &RawDocument) -> Result<D> {
     let text =
         "a stored document cannot be read as the repository's document type: change the type, or correct the document";
-    stored::decode(main, settings.array.as_str(), text)
+    stored::decode(main, text)
 }
 
 /// Decodes the elements of a stored document, without the first ones.
@@ -68,7 +68,7 @@ pub(crate) fn decode_elements<E: DeserializeOwned>(document: &RawDocument, field
     let decoded = elements.map(|(index, element)| {
         decode(element).map_err(|error| {
             let (at, path) = (format!("{field}.{index}"), stored::path_of::<E>(element, &error));
-            not_decoded(error, text, document, "").in_path(&at, &path)
+            not_decoded(error, text, document).in_path(&at, &path)
         })
     });
     decoded.collect()

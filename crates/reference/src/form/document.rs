@@ -227,7 +227,7 @@ pub(crate) fn copies_mut<'d>(field: &ReferenceField, document: &'d mut Document)
 pub(crate) fn decode<D: DeserializeOwned>(document: &RawDocument) -> Result<D> {
     let text =
         "a stored document cannot be decoded as the type of the repository: change the type, or repair the document";
-    stored::decode(document, "", text)
+    stored::decode(document, text)
 }
 
 pub(crate) fn not_encoded(error: &bson::error::Error) -> Error {

@@ -93,7 +93,7 @@ pub(crate) fn is_id(stored: Option<RawBsonRef<'_>>, id: &Bson) -> bool {
 pub(crate) fn decode<T: DeserializeOwned>(document: &RawDocument) -> Result<T> {
     let text =
         "a stored document cannot be decoded as the type of the repository: change the type, or repair the document";
-    stored::decode(document, "", text)
+    stored::decode(document, text)
 }
 
 #[cfg(test)]

@@ -66,7 +66,7 @@ impl<D: DeserializeOwned> PageSource<TrashEntry<D>, TrashToken> for Entries<'_, 
     ) -> BoxFuture<'c, Result<Page<TrashEntry<D>, TrashToken>>> {
         let trash = &self.shared.trash;
         let entry_of = |row: &DatedDocument| {
-            let document = entry::document_of(&row.document).and_then(|document| decode(document, "", NOT_DECODED));
+            let document = entry::document_of(&row.document).and_then(|document| decode(document, NOT_DECODED));
             let of_entry = |error: Error| error.of_document(row.id.clone(), "document").of_collection(trash);
             Ok(TrashEntry {
                 document: document.map_err(of_entry)?,
