@@ -181,7 +181,8 @@ async fn a_builder_refuses_invalid_settings() {
             let index = of_direction(direction).unwrap().indexes()[0].indexes()[0].keys.clone();
             assert_eq!(index, doc! { "product_id": 1, "stars": -1, "review_id": -1 });
         }
-        let by_id = of(newest().sort(doc! { "review_id": 1 })).build().unwrap();
+        let by_id = of(newest().sort(doc! { "published_date": -1, "review_id": 1 }));
+        let by_id = by_id.build().unwrap();
         assert_eq!(by_id.indexes()[0].indexes().len(), 2);
         assert_eq!((by_id.subset_size(), db.recorder().round_trips()), (10, 0));
     })
