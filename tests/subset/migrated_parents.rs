@@ -58,7 +58,7 @@ async fn a_child_that_is_embedded_after_the_migration_is_found_and_kept() {
             for again in again {
                 let error = assert_refused(again, ErrorKind::CountMismatch);
                 assert_eq!(error.document_id(), Some(&Bson::Int32(1)));
-                for part in ["insert_many(..)", "rebuild(..)"] {
+                for part in ["insert_many(..)", "refresh(..)"] {
                     assert!(error.to_string().contains(part), "{error}");
                 }
             }
@@ -139,6 +139,48 @@ async fn calls_for_embedded_children_refuse_migrated_parents() {
         assert_refused(products.insert(&marked).await, ErrorKind::InvalidArgument);
         assert_refused(products.insert_many(&[marked]).await, ErrorKind::InvalidArgument);
         assert_eq!(all(&product(db)).await, before);
+    })
+    .await;
+}
+
+/// So that no program embeds their first child after the migration has passed them.
+#[tokio::test]
+async fn parents_without_children_are_migrated_too() {
+    testkit::run(async |db| {
+        let with_reviews = doc! { "_id": 3, "name": "c", "reviews": [embedded_review(1, 1), embedded_review(2, 2)] };
+        let without = [
+            doc! { "_id": 1, "name": "a" },
+            doc! { "_id": 2, "name": "b", "reviews": [] },
+        ];
+        product(db).insert_many(without).await.unwrap();
+        product(db).insert_one(with_reviews).await.unwrap();
+        // As a repository has stored it.
+        let managed = doc! { "_id": 4, "name": "d", "reviews": [], "reviews_version": 7_i64 };
+        product(db).insert_one(&managed).await.unwrap();
+        let products: Products = builder(db.database()).build().unwrap();
+        let plan = products.migrate_from_embedded().plan().await.unwrap();
+        assert_eq!((plan.migrated.documents, plan.migrated.children), (3, 2));
+        let migrated = products.migrate_from_embedded().await.unwrap();
+        assert_eq!((migrated.documents, migrated.children), (3, 2));
+
+        let embedding = embedding(db);
+        for id in 1..=3 {
+            let error = embedding.add_child(id, &embedded_review(9, 9)).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::NewerVersion, "{id}: {error:?}");
+            products.insert(&review_of(id, 10, 10)).await.unwrap();
+        }
+        assert_eq!(findings(&products).await, []);
+        assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
+        assert_eq!(product(db).find_one(doc! { "_id": 4 }).await.unwrap(), Some(managed));
+        assert_eq!(
+            products
+                .migrate_from_embedded()
+                .allow_non_empty_target()
+                .await
+                .unwrap()
+                .documents,
+            0
+        );
     })
     .await;
 }

@@ -211,7 +211,7 @@ async fn a_migration_waits_for_a_copy_that_the_server_still_executes() {
             migrated = &mut second => panic!("it did not wait: {migrated:?}"),
             () = until_it_waits => {}
         }
-        let written = doc! { "reviews_version": { "$type": "number" } };
+        let written = doc! { "reviews.0": { "$exists": true }, "reviews_version": { "$type": "number" } };
         assert_eq!(product(db).find_one(written).await.unwrap(), None);
         hold("off").await;
         let (first, second) = futures::join!(first, second);

@@ -71,7 +71,7 @@ enum At {
     Record,
     /// Waits until no copy is active.
     Wait,
-    /// Marks the parent, if it is unmanaged.
+    /// Marks the parent, if it is unmanaged. Gives it a version, if it has neither children nor a mark.
     Mark,
     /// The copy: reads in the record whether it is still the active one.
     Fence,
@@ -147,8 +147,14 @@ impl Migrate {
             At::Wait => At::Mark,
             At::Mark if documents.transactions.is_locked(PARENT) => return Ran::Waits,
             At::Mark => {
-                if documents.parent.as_ref().is_some_and(Parent::is_unmanaged) {
-                    documents.marked = true;
+                let is_marked = documents.marked;
+                let parent = documents.parent.as_mut().filter(|parent| parent.version.is_none());
+                if let Some(parent) = parent {
+                    match parent.is_unmanaged() {
+                        true => documents.marked = true,
+                        false if !is_marked => parent.version = Some(1),
+                        false => {}
+                    }
                     documents.transactions.wrote(PARENT);
                 }
                 At::Fence

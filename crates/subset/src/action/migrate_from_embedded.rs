@@ -37,7 +37,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// Writers of this crate and of the embedded pattern may continue. A write by this crate to a parent that is not
     /// migrated yet, or to its children, fails with [`NotMigrated`], with nothing stored: retry it later. A call of
     /// `EmbeddedRepository` fails with [`NewerVersion`] from the moment when its parent is marked, before its children are
-    /// copied: the field of the version is null then. A migration that is abandoned leaves this field in the parents of one
+    /// copied: the field of the version is null then. A parent without children gets its version at once. A migration that is abandoned leaves this field in the parents of one
     /// chunk, where `$unset` removes it. Smaller [chunks](MigrateFromEmbedded::chunk) shorten the time that one parent takes.
     ///
     /// Stop other programs that embed children. What they embed in a parent before it is migrated stays there, and so does
@@ -92,8 +92,7 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// With the migration unfinished, so that it can be resumed:
     ///
-    /// - [`CountMismatch`]: another program embedded children concurrently, or a repository embedded the first child of a
-    ///   parent without any, which the migration leaves unmarked. Stop it. If its parent is not migrated, call this
+    /// - [`CountMismatch`]: another program embedded children concurrently, or inserted a parent with children. Stop it. If its parent is not migrated, call this
     ///   again with [`allow_non_empty_target`](MigrateFromEmbedded::allow_non_empty_target). If it is, the error says so:
     ///   [insert](Self::insert_many) what only the parent has, or discard it by [`refresh`](Self::refresh).
     /// - [`DuplicateKey`]: a unique index refused a child.

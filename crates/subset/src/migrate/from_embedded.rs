@@ -178,7 +178,7 @@ fn embedded_concurrently(error: Error) -> Error {
     if error.kind() != ErrorKind::NotMigrated {
         return error;
     }
-    let message = "a program embedded children in a parent that is not migrated, such as the first child of a parent without any, and the parent keeps them: stop the programs that embed children, then migrate again";
+    let message = "a program embedded children in a parent that is not migrated, such as one that it inserted during the migration, and the parent keeps them: stop the programs that embed children, then migrate again";
     let mismatch = Error::new(ErrorKind::CountMismatch, message);
     match (error.document_id(), error.field()) {
         (Some(id), Some(field)) => mismatch.of_document(id.clone(), field),

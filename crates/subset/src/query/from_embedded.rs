@@ -18,6 +18,11 @@
 //! A program that still embeds children could change or remove one that is copied already. The mark refuses it, by a
 //! condition in its own commands.
 //!
+//! ## Why are parents without children marked?
+//!
+//! So that no program embeds their first child after the migration has passed them. There is nothing to copy, so the mark is
+//! their version.
+//!
 //! ## Why does a copy compare ids in blocks?
 //!
 //! `$in` reads a list from its start for each child, so the time grows with the square of the list. `$setDifference` hashes
@@ -29,7 +34,7 @@ use mongo_patterns_core::catalog;
 use mongo_patterns_core::migration::{ChunkedFind, MigrateOptions, and};
 use mongodb::bson::{Bson, Document, Timestamp, doc};
 
-use crate::query::embedded_ids::{embedded_ids, is_unmigrated};
+use crate::query::embedded_ids::{embedded_ids, is_unmanaged, is_unmigrated};
 use crate::query::whole;
 use crate::settings::Settings;
 
@@ -45,12 +50,16 @@ pub(crate) struct EmbeddedChildren<'a> {
 }
 
 impl EmbeddedChildren<'_> {
-    /// Marks parents by a version that is null: the repository of embedded children refuses them then, and for a subset they
-    /// are unmanaged.
-    pub(crate) fn mark(&self, parents: &[Bson]) -> (Document, Document) {
-        let mut filter = doc! { "_id": { "$in": parents } };
-        filter.extend(self.unmigrated());
-        (filter, doc! { "$set": { self.settings.version.as_str(): null } })
+    /// Marks parents, so that the repository of embedded children refuses them: by a version that is null, with which they
+    /// are unmanaged for a subset, or by a number for those without children.
+    pub(crate) fn mark(&self, parents: &[Bson]) -> (Document, Vec<Document>) {
+        let due = [self.unmigrated(), self.without_version()];
+        let filter = doc! { "_id": { "$in": parents }, "$or": due.to_vec() };
+        let version = doc! { "$cond": [is_unmanaged(self.settings), null, 1_i64] };
+        (
+            filter,
+            vec![doc! { "$set": { self.settings.version.as_str(): version } }],
+        )
     }
 
     /// Inserts the missing children of some parents, as long as the record still belongs to this call.
@@ -262,10 +271,13 @@ impl EmbeddedChildren<'_> {
         stages
     }
 
-    /// The walk through the parents to migrate, weighted by their numbers of children.
+    /// The walk through the parents to migrate, and those without children, weighted by their numbers of children.
     pub(crate) fn walk(&self, chunk_children: u64) -> ChunkedFind {
         let children = doc! { "$size": embedded_ids(self.settings, &format!("${}", self.settings.first().field)) };
-        ChunkedFind::by_weight(self.selected(), children.into(), chunk_children)
+        let without_children = doc! { "$and": [self.without_version(), { "$nor": [self.unmigrated()] }] };
+        let without_children = and(without_children, self.options.filter.clone());
+        let parents = doc! { "$or": [self.selected(), without_children] };
+        ChunkedFind::by_weight(parents, children.into(), chunk_children)
     }
 
     /// The settings that all calls of one migration share.
@@ -305,6 +317,10 @@ impl EmbeddedChildren<'_> {
 
     fn unmigrated(&self) -> Document {
         doc! { "$expr": is_unmigrated(self.settings) }
+    }
+
+    fn without_version(&self) -> Document {
+        doc! { self.settings.version.as_str(): { "$exists": false } }
     }
 
     /// Returns the same filter, with the invalid parents.

@@ -122,11 +122,10 @@ async fn embedded_children_and_a_subset_have_writers_during_the_migration() {
                 () = sent => None,
                 migrated = mover.migrate_from_embedded().chunk(40).into_future() => Some(migrated),
             };
-            match migrated {
-                // A product that was empty, and has a review since.
-                Some(Err(error)) => assert_eq!(error.kind(), ErrorKind::CountMismatch, "{error:?}"),
-                Some(Ok(_)) => break,
-                None => {}
+            if let Some(migrated) = migrated {
+                // Also if products were empty for a moment.
+                migrated.unwrap();
+                break;
             }
         }
         let acknowledged = writers.end().await;
