@@ -60,14 +60,14 @@ async fn check<K: Key>(db: &TestDatabase, keys: &[K]) {
         assert_eq!(&page.key, key);
         assert_bounds(db, &text, "[", "").await;
         let token = page.token().clone();
-        let after = repository.pages(key).after(token.clone()).await.unwrap();
+        let after = repository.buckets(key).after(token.clone()).page().await.unwrap();
         assert_bounds(db, &text, "(", &token.to_string()).await;
-        assert!(after.pages.iter().all(|page| &page.key == key));
+        assert!(after.items.iter().all(|page| &page.key == key));
         let slice = repository.items(key).limit(1000).page().await.unwrap();
         assert_bounds(db, &text, "[", "").await;
         assert_eq!(&slice.items, expected);
-        let slice = repository.pages(key).limit(1000).await.unwrap();
-        let items: Vec<i32> = slice.pages.into_iter().flat_map(|page| page.items).collect();
+        let slice = repository.buckets(key).limit(1000).page().await.unwrap();
+        let items: Vec<i32> = slice.items.into_iter().flat_map(|page| page.items).collect();
         assert_eq!(&items, expected);
         let counts = repository.counts(key).await.unwrap();
         assert_eq!(counts.items, expected.len() as u64);

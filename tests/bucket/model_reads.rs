@@ -21,7 +21,7 @@ pub enum Read {
         limit: u32,
         newest_first: bool,
     },
-    PagesOfItems(u64, bool),
+    PagesOfItems(u32, bool),
     Range {
         from: i64,
         length: i64,

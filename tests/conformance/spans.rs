@@ -77,7 +77,7 @@ async fn every_call_is_a_span_without_user_data() {
         let fault = FailPoint::on(&["find"]).error_code(96).enable(db).await;
         names.newest("secret", 1).await.unwrap_err();
         fault.disable().await;
-        names.pages("secret").await.unwrap();
+        names.buckets("secret").page().await.unwrap();
         names.newest("secret", 1).await.unwrap();
         names.counts("secret").await.unwrap();
         names.count_pages("secret").await.unwrap();
@@ -89,7 +89,7 @@ async fn every_call_is_a_span_without_user_data() {
             "ensure_indexes",
             "append",
             "page",
-            "pages",
+            "buckets",
             "newest",
             "counts",
             "count_pages",

@@ -49,7 +49,7 @@ impl Calls for Buckets {
         run!(trades.delete_key(&2)).unwrap();
         let page = run!(trades.page(&1, 3)).unwrap().unwrap();
         assert_eq!(page.items.len(), 9);
-        let buckets = trades.buckets(&1).limit(2).session(&mut session).page().await.unwrap();
+        let buckets = trades.buckets(&1).limit(2).session(&mut *session).page().await.unwrap();
         assert_eq!(buckets.items.len(), 2);
         let newest = run!(trades.newest(&1, 7)).unwrap();
         assert_eq!(newest[0], spread(28));

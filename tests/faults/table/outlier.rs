@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use futures::TryStreamExt;
 use futures::future::LocalBoxFuture;
 use mongo_patterns::outlier::{OutlierRepository, OutlierRepositoryBuilder, Problem};
-use mongo_patterns::{Error, ErrorKind, Repository};
+use mongo_patterns::{ErrorKind, Repository};
 use mongodb::Collection;
 use mongodb::bson::{Document, doc};
 
