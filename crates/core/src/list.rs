@@ -53,7 +53,6 @@ use crate::conn::Conn;
 #[allow(unused_imports)] // the links of the documentation use it
 use crate::error::ErrorKind::InvalidArgument;
 use crate::error::{Error, ErrorKind, Result};
-use crate::limit::check_limit;
 
 const DEFAULT_LIMIT: u32 = 100;
 
@@ -108,13 +107,6 @@ impl<I, T: OfOrdered> List<'_, I, T> {
 }
 
 impl<'a, I, T> List<'a, I, T> {
-    /// Sets the source, for a list whose own options come after it.
-    #[doc(hidden)]
-    pub fn with_source<S: PageSource<I, T> + 'a>(mut self, source: Result<S>) -> Self {
-        self.source = source.map(|source| Box::new(source) as Box<dyn PageSource<I, T> + 'a>);
-        self
-    }
-
     /// Creates the action of a call. An error of the arguments is that of the page.
     #[doc(hidden)]
     pub fn new<S: PageSource<I, T> + 'a>(call: Call<'a>, source: Result<S>) -> Self {
@@ -134,16 +126,10 @@ impl<'a, I: Send + 'a, T: Clone + Send + Sync + 'a> List<'a, I, T> {
     pub fn page(self) -> ActionFuture<'a, Page<I, T>> {
         let max_time = self.max_time.or(self.call.max_time);
         run(self.call, async move {
-            check_limit(self.limit)?;
-            let (start, newest_first, limit) = (self.tokens.start()?, self.newest_first, self.limit);
+            let asked = Asked::new(self.tokens.start(), self.newest_first, self.limit)?;
             let source = self.source?;
             let mut conn = Conn::to_read(self.session, max_time).await?;
-            let page = Asked {
-                start,
-                newest_first,
-                limit,
-            };
-            source.read(page, &mut conn).await
+            source.read(asked, &mut conn).await
         })
     }
 
@@ -157,28 +143,10 @@ impl<'a, I: Send + 'a, T: Clone + Send + Sync + 'a> List<'a, I, T> {
     /// # Errors
     /// Those of a [`page`](Self::page), and [`InvalidArgument`] with [`before`](Self::before), as the last item.
     pub fn stream(self) -> ActionStream<'a, I> {
-        let Self {
-            call,
-            source,
-            tokens,
-            newest_first,
-            limit,
-            session,
-            ..
-        } = self;
-        let max_time = self.max_time.or(call.max_time);
-        let first = forward(tokens).and_then(|start| {
-            check_limit(limit)?;
-            Ok((
-                source?,
-                Asked {
-                    start,
-                    newest_first,
-                    limit,
-                },
-            ))
-        });
-        let pages = try_unfold((Some(first), session), move |(next, session)| {
+        let (call, max_time) = (self.call, self.max_time.or(self.call.max_time));
+        let asked = Asked::new(forward(self.tokens), self.newest_first, self.limit);
+        let first = asked.and_then(|asked| Ok((self.source?, asked)));
+        let pages = try_unfold((Some(first), self.session), move |(next, session)| {
             run(call, read_next(next, session, max_time))
         });
         of_call(call, pages.try_flatten())

@@ -1,6 +1,7 @@
 //! Where a page starts, and where its reader continues.
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::limit::check_limit;
 
 /// The tokens that a caller gave for a page.
 #[derive(Clone, Debug)]
@@ -102,6 +103,17 @@ pub struct Asked<T> {
 }
 
 impl<T> Asked<T> {
+    /// Checks what a caller asked for.
+    pub(super) fn new(start: Result<PageStart<T>>, newest_first: bool, limit: u32) -> Result<Self> {
+        check_limit(limit)?;
+        let start = start?;
+        Ok(Self {
+            start,
+            newest_first,
+            limit,
+        })
+    }
+
     /// Returns whether the page is read from newer items to older ones.
     pub fn descends(&self) -> bool {
         self.newest_first != self.start.is_backward()
