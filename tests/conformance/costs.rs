@@ -1,12 +1,16 @@
 //! The round trips that the documentation of the crates promises, at default sizes and after the first check of the indexes.
 
-use mongo_patterns::Repository;
+use std::future::IntoFuture;
+
+use mongo_patterns::counters::Counters;
 use mongo_patterns::reference::{OnReferences, Reference};
+use mongo_patterns::{Repository, Result};
 use mongo_patterns_testkit as testkit;
-use mongodb::bson::{DateTime, doc};
+use mongodb::bson::{DateTime, Document, doc};
 
 use support::archive::{sales, users};
-use support::{embedded, history, intervals, outlier, reference, schema};
+use support::common::{builder, spread};
+use support::{embedded, history, intervals, outlier, reference, schema, subset};
 
 /// Makes each call, also one that is refused, and counts its round trips.
 macro_rules! check {
@@ -42,6 +46,12 @@ async fn archives_and_trashes() {
             trash.delete(1) => 3,
             trash.list().page() => 1,
             trash.restore(1) => 4,
+        );
+        sales::plant(db, (10..610).map(|id| sales::sale(id, sales::old(0)))).await;
+        check!(
+            db,
+            archive.run() => 4 + 5 + 4,
+            archive.restore_many(doc! {}) => 4 + 5 + 4,
         );
     })
     .await;
@@ -141,6 +151,123 @@ async fn single_documents() {
             books.contains(1, &"ann".to_owned()) => 1,
             books.remove(1, &"ann".to_owned()) => 1,
             books.delete(1) => 1,
+        );
+    })
+    .await;
+}
+
+/// A migration that fails would take fewer.
+async fn migrated<T>(migration: impl IntoFuture<Output = Result<T>>) {
+    migration.await.unwrap();
+}
+
+#[tokio::test]
+async fn counts() {
+    testkit::run(async |db| {
+        let views = Counters::builder(db.collection::<Document>("articles"))
+            .field("views")
+            .upsert();
+        let views = views.build().unwrap();
+        check!(db, views.flush() => 0);
+        for article in 0..1001 {
+            views.add(article, 1).unwrap();
+        }
+        check!(db, views.flush() => 2, views.flush() => 0);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn migrations_of_times_and_versions() {
+    testkit::run(async |db| {
+        let policies = history::migrate::by_the_recipe(db).await;
+        intervals::by_the_recipe(&intervals::stored(db), "pants", 1002).await;
+        let prices = intervals::builder(db.database()).build().unwrap();
+        check!(
+            db,
+            // One number is stored twice.
+            migrated(policies.migrate_existing()) => 16 + 2,
+            migrated(policies.migrate_existing()) => 12,
+            migrated(prices.migrate_existing()) => 8 + 2 + 2,
+            migrated(prices.migrate_existing()) => 6 + 2,
+        );
+        for (contacts, of_chunk) in schema::contacts::both(db).into_iter().zip([4, 1]) {
+            contacts.ensure_indexes().await.unwrap();
+            schema::contacts::stored(db).delete_many(doc! {}).await.unwrap();
+            schema::contacts::plant(db, (0..900).map(schema::contacts::v1)).await;
+            check!(db, migrated(contacts.migrate()) => 3 + 2 * of_chunk, migrated(contacts.migrate()) => 3);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn migrations_of_lists() {
+    testkit::run(async |db| {
+        let books: outlier::Books = outlier::builder(db).build().unwrap();
+        let lists = vec![outlier::damage::main_of(1, 0..60)];
+        outlier::damage::plant(db, lists, vec![]).await;
+        subset::migration::fill(db, 5).await;
+        let products = subset::migration::unmigrated(db);
+        check!(
+            db,
+            migrated(books.migrate_existing()) => 4 + 10,
+            migrated(books.migrate_existing()) => 4,
+            books.refresh(1) => 3,
+            migrated(products.migrate_from_embedded()) => 18 + 4,
+            migrated(products.migrate_existing()) => 9 + 1,
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn buckets() {
+    testkit::run(async |db| {
+        let trades = builder(db).build().unwrap();
+        trades.ensure_indexes().await.unwrap();
+        trades.append(&1, &spread(0)).await.unwrap();
+        let many: Vec<_> = (1..30).map(spread).collect();
+        check!(
+            db,
+            trades.append(&1, &spread(0)) => 1,
+            trades.append_many(&1, &many[..3]) => 1,
+            trades.append_many(&1, &many) => 2,
+            trades.page(&1, 2) => 1,
+            trades.buckets(&1).page() => 1,
+            trades.items(&1).page() => 1,
+            trades.newest(&1, 5) => 1,
+            trades.counts(&1) => 1,
+            trades.count_pages(&1) => 1,
+            trades.keys() => 1,
+            trades.find_items(doc! { "history.n": 3 }) => 1,
+            trades.delete_key_before(&1, spread(5).date) => 1,
+            trades.delete_before(spread(20).date) => 2 + 1,
+            trades.delete_key(&1) => 2,
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn subsets() {
+    testkit::run(async |db| {
+        let products = subset::products(db).await;
+        let reviews: Vec<_> = (10..20).map(subset::review).collect();
+        products.insert(&subset::review(1)).await.unwrap();
+        check!(
+            db,
+            products.insert(&subset::review(2)) => 4,
+            products.insert_many(&reviews) => 4,
+            products.update(1, 2, doc! { "$set": { "review_author": "Ann" } }) => 4,
+            products.replace(&subset::review(2)) => 4,
+            products.delete(1, 2) => 4,
+            products.get(1) => 1,
+            products.child(1, 1) => 1,
+            products.children(1).page() => 1,
+            products.refresh(1) => 3,
+            products.refresh_all() => 2,
+            products.delete_parent(1) => 3,
         );
     })
     .await;

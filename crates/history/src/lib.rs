@@ -155,7 +155,7 @@
 //! | [`diff`](HistoryRepository::diff) | 2 | 1 each |
 //! | [`delete_before`](HistoryRepository::delete_before), [`keep_last`](HistoryRepository::keep_last) | 2 | those it deletes, and 1 more |
 //! | [`verify`](HistoryRepository::verify), [`repair`](HistoryRepository::repair) | 2 scans, and 1 for each 100 documents | all |
-//! | [`migrate_existing`](HistoryRepository::migrate_existing) | about 13, and 1 for each number that is stored twice | all, several times |
+//! | [`migrate_existing`](HistoryRepository::migrate_existing) | 12, or 16 the first time, and 1 for each number that is stored twice | all, several times |
 //! | [`ensure_indexes`](HistoryRepository::ensure_indexes) | 5, or 9 the first time | all, to create |
 //!
 //! The first write of a repository has three more round trips, which check the indexes and detect the deployment.

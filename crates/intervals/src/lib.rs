@@ -99,7 +99,7 @@
 //! | [`get`](IntervalRepository::get), [`as_of`](IntervalRepository::as_of) | 1 | 1 |
 //! | [`intervals`](IntervalRepository::intervals) | 1 a page | those of the page, and 1 more |
 //! | [`verify`](IntervalRepository::verify), [`repair`](IntervalRepository::repair) | a scan, and 2 or 3 for each id with a problem | all |
-//! | [`migrate_existing`](IntervalRepository::migrate_existing) | about 8, and 1 for each 1000 documents to correct | all, twice |
+//! | [`migrate_existing`](IntervalRepository::migrate_existing) | 6, or 8 the first time, 2 for each further 1000 documents, and 1 for each 1000 to correct | all, twice |
 //!
 //! The first write of a repository has two more, which check the deployment and the indexes.
 //!

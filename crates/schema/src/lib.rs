@@ -119,7 +119,7 @@
 //! | [`update`](SchemaRepository::update) of an older document | 4 with steps on the server, 6 with typed steps | 1 each |
 //! | [`find`](SchemaRepository::find) | 1, and 1 if an older version has no filter | those of its indexes |
 //! | [`versions`](SchemaRepository::versions) | 1 | none, and all keys of one index |
-//! | [`migrate`](SchemaRepository::migrate) | 3, and 1 or 3 for each chunk of 500 | the older ones, twice |
+//! | [`migrate`](SchemaRepository::migrate) | 3, and for each chunk of 500 1, or 4 with typed steps | the older ones, twice |
 //! | [`verify`](SchemaRepository::verify) | 1, and 1 for each 1000 documents | all |
 //!
 //! # Steps

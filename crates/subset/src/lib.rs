@@ -146,12 +146,12 @@
 //! | ... of [`children_of_subset`](SubsetRepository::children_of_subset) | 1 | the same; with a filter, also those between them |
 //! | [`delete_parent`](SubsetRepository::delete_parent) | 3, and 1 more if the parent does not exist | all of its children |
 //! | [`refresh`](SubsetRepository::refresh) | 3, and 1 more with a total or figures | 1, and the first children; with a total or figures as many keys as the parent has children |
-//! | [`refresh_all`](SubsetRepository::refresh_all) | 1; 3 if other clients write stale parents concurrently | all parents, and their first children; three times if it checks again |
+//! | [`refresh_all`](SubsetRepository::refresh_all) | 2; 4 if other clients write stale parents concurrently | all parents, and their first children; three times if it checks again |
 //! | [`verify`](SubsetRepository::verify) | 2, and 1 for each finding | all parents, their first children, and all children |
 //! | [`repair`](SubsetRepository::repair) | those, and 3 for each stale parent | the same |
 //! | [`follow`](SubsetRepository::follow) | 2 for each batch of changes, and 3 for each of its parents; 1 a second | those of `refresh` for each parent |
-//! | [`migrate_from_embedded`](SubsetRepository::migrate_from_embedded) | about 15, and 4 for each chunk of 100,000 children | the parents three or four times, the embedded children, and twice those of `refresh_all` |
-//! | [`migrate_existing`](SubsetRepository::migrate_existing), [`migrate_layout_from`](SubsetRepository::migrate_layout_from) | about 7, and 1 for each 10,000 parents | twice those of `refresh_all`; `migrate_existing` also the parent field of all children |
+//! | [`migrate_from_embedded`](SubsetRepository::migrate_from_embedded) | about 18, and 4 for each chunk of 100,000 children | the parents three or four times, the embedded children, and twice those of `refresh_all` |
+//! | [`migrate_existing`](SubsetRepository::migrate_existing), [`migrate_layout_from`](SubsetRepository::migrate_layout_from) | about 9, and 1 for each 10,000 parents | twice those of `refresh_all`; `migrate_existing` also the parent field of all children |
 //! | [`ensure_indexes`](SubsetRepository::ensure_indexes) | 4, or 8 the first time | all, the first time |
 //!
 //! A write that meets a conflict with another process runs again, as often as the [retry

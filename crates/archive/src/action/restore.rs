@@ -80,7 +80,7 @@ impl<D> Archive<D> {
     /// document whose `_id` is in the collection stays in the archive.
     ///
     /// # Cost
-    /// That of [`run`](Self::run), and one round trip that checks the filter. The archive is read in the order of the `_id`s: an
+    /// That of [`run`](Self::run), and one round trip that checks a filter which is not empty. The archive is read in the order of the `_id`s: an
     /// index that finds few documents is not used.
     ///
     /// # Cancel safety

@@ -47,7 +47,7 @@ impl<D> Archive<D> {
     ///
     /// # Cost
     /// Four round trips, one more with a progress callback, and for each chunk four: a read, a deletion, an insert, and a commit. The
-    /// server reads the documents twice, and sends them to the client. It examines only documents that are old enough.
+    /// read of more than 100 documents takes two. The server reads the documents twice, and sends them to the client. It examines only documents that are old enough.
     /// Writers of the documents of a chunk wait, or retry, for a few milliseconds.
     ///
     /// A chunk takes one round trip more for each collection of [related](crate::ArchiveBuilder::related) documents, and another three if it has

@@ -36,7 +36,7 @@ impl<D> SchemaRepository<D> {
     ///
     /// # Cost
     /// Three round trips, one more with a progress callback, and for each chunk one for steps on the server, or three with typed steps: a read, an update and a
-    /// commit. The server reads the older documents twice, and sends them to the client for typed steps. Writers of the
+    /// commit. The read of more than 100 documents takes two. The server reads the older documents twice, and sends them to the client for typed steps. Writers of the
     /// documents of a chunk wait, or retry, for a few milliseconds.
     ///
     /// # Cancel safety

@@ -150,8 +150,8 @@ impl<P, C> SubsetRepository<P, C> {
     /// later, or [`refresh`](Self::refresh).
     ///
     /// # Cost
-    /// One aggregation, which reads all parents, and as many children of each as are embedded. It writes the stale
-    /// parents. If a parent is unmanaged, or other clients write stale parents concurrently: two more such aggregations,
+    /// Two round trips: the settings, and an aggregation, which reads all parents, and as many children of each as are
+    /// embedded. It writes the stale parents. If a parent is unmanaged, or other clients write stale parents concurrently: two more such aggregations,
     /// of which the last one only reads, and five round trips for each parent that is still stale then.
     ///
     /// # Cancel safety
