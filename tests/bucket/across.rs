@@ -192,7 +192,7 @@ async fn invalid_input_and_other_types_are_errors() {
 
         let mistyped = builder(db).build().unwrap();
         let error = mistyped.find_items(doc! {}).stream().try_next().await.unwrap_err();
-        assert_eq!((error.kind(), error.field()), (ErrorKind::Decode, Some("history")));
+        assert_eq!((error.kind(), error.field()), (ErrorKind::Decode, Some("history.n")));
         let of_text = doc! { "_id": "x_1698335223", "customerId": "x", "count": 1, "history": [item(77)] };
         plain(db).insert_one(of_text).await.unwrap();
         let mut found = trades.find_items(doc! { "qty": 77 }).stream();

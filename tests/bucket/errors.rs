@@ -99,7 +99,7 @@ async fn an_error_of_an_item_of_another_type_has_its_position() {
         ];
         for error in errors {
             assert_eq!(error.kind(), ErrorKind::Decode, "{error:?}");
-            assert_eq!(error.field(), Some("history.3"));
+            assert_eq!(error.field(), Some("history.3.n"));
             assert!(!shown(&error).contains("secret"), "{}", shown(&error));
             let driver = error.as_driver_error().unwrap().to_string();
             assert!(driver.contains("secret"), "the driver's error has the reason: {driver}");

@@ -316,7 +316,7 @@ async fn a_forged_token_is_a_position_in_the_key() {
         let trades = trades(db).await;
         trades.append_many(&123, &trades_of(0..30)).await.unwrap();
         trades.append_many(&12, &trades_of(100..130)).await.unwrap();
-        let of_other = trades.items(&12).page().await.unwrap().next.unwrap();
+        let of_other = trades.items(&12).limit(25).page().await.unwrap().next.unwrap();
         let forged = [
             "0.0",
             "-1.5",
@@ -353,7 +353,7 @@ async fn it_reads_in_a_transaction() {
         let slice = asked().session(&mut session).page().await.unwrap();
         assert_eq!(numbers(&slice.items), [32, 31, 30]);
         let read: Vec<Trade> = collected(asked().session(&mut session).stream()).await;
-        assert_eq!(read, slice.items);
+        assert_eq!(numbers(&read), (5..33).rev().collect::<Vec<_>>());
         session.abort_transaction().await.unwrap();
         assert_eq!(asked().page().await.unwrap().items, []);
     })

@@ -193,7 +193,7 @@ async fn an_unreadable_document_is_named() {
             text.starts_with("outlier get on ") && text.contains("cannot be read") && !text.contains("``"),
             "{text}"
         );
-        assert_eq!(error.field(), None);
+        assert_eq!(error.field(), Some("title"));
         let null = doc! { "_id": 4, "title": "", "customers_purchased": null };
         sales(db).insert_one(null).await.unwrap();
         for error in [books.get(4).await.unwrap_err(), books.get_full(4).await.unwrap_err()] {
