@@ -305,12 +305,13 @@ async fn an_error_names_the_collection_of_its_document() {
         let products = subset::products(db).await;
         let foreign = doc! { "product_id": 1, "review_id": 1, "published_date": subset::day(1) };
         let foreign = subset::reviews(db).insert_one(foreign).await.unwrap().inserted_id;
+        let author = Some("review_author");
         assert_eq!(
-            at_fault(products.child(1, 1).await.unwrap_err(), "review", None),
+            at_fault(products.child(1, 1).await.unwrap_err(), "review", author),
             foreign
         );
         assert_eq!(
-            at_fault(products.children(1).page().await.unwrap_err(), "review", None),
+            at_fault(products.children(1).page().await.unwrap_err(), "review", author),
             foreign
         );
     })

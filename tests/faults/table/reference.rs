@@ -201,7 +201,7 @@ pub(super) fn operations() -> Vec<Call<Sales>> {
             => prepare(|m| m.stored.drop_indexes().await.unwrap());
         Reads, "ReferenceRepository::verify", "", |m|
             number_of(m.orders.verify().stream()).await => prepare(stale);
-        Steps, "ReferenceRepository::repair + Repair::stream", "", |m|
+        Steps, "ReferenceRepository::repair + RepairReferences::stream", "", |m|
             m.orders.repair().stream().try_collect::<Vec<_>>().await.map(drop) => prepare(stale);
     }
 }
