@@ -246,7 +246,7 @@ pub(super) fn operations() -> Vec<Call<Histories>> {
         Steps, "BucketRepository::repair", "", |m|
             serialized(m.with_ids.repair().stream()).await => prepare(miscounted);
         Steps, "BucketRepository::repair_key", "", |m|
-            serialized(m.with_ids.repair_key(&1).stream()).await => prepare(damaged);
+            serialized(m.with_ids.repair_key(&1).stream()).await => prepare(miscounted);
         Reads, "BucketRepository::repair", "dry run", |m|
             serialized(m.with_ids.repair().dry_run().stream()).await => prepare(miscounted);
         Reads, "BucketRepository::verify", "", |m|

@@ -240,7 +240,7 @@ pub(super) fn operations() -> Vec<Call<Shop>> {
         Steps, "OutlierRepository::repair + RepairLists::stream", "", |m|
             serialized(m.books.repair().stream()).await => prepare(miscounted);
         Steps, "OutlierRepository::repair_document + RepairLists::stream", "", |m|
-            serialized(m.books.repair_document(3).stream()).await => prepare(damaged);
+            serialized(m.books.repair_document(4).stream()).await => prepare(miscounted);
         Reads, "OutlierRepository::repair + RepairLists::stream", "dry run", |m|
             serialized(m.books.repair().dry_run().stream()).await => prepare(miscounted);
         Reads, "OutlierRepository::migrate_existing + MigrateExisting::plan", "", |m|
