@@ -147,14 +147,10 @@ impl Migrate {
             At::Wait => At::Mark,
             At::Mark if documents.transactions.is_locked(PARENT) => return Ran::Waits,
             At::Mark => {
-                let is_marked = documents.marked;
-                let parent = documents.parent.as_mut().filter(|parent| parent.version.is_none());
-                if let Some(parent) = parent {
-                    match parent.is_unmanaged() {
-                        true => documents.marked = true,
-                        false if !is_marked => parent.version = Some(1),
-                        false => {}
-                    }
+                if let Some(parent) = documents.parent.as_mut().filter(|parent| parent.version.is_none()) {
+                    let embeds_none = !parent.is_unmanaged();
+                    parent.version = Some(1).filter(|_| embeds_none && !documents.marked);
+                    documents.marked |= !embeds_none;
                     documents.transactions.wrote(PARENT);
                 }
                 At::Fence
