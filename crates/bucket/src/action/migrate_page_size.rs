@@ -20,7 +20,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// // trades was built with the new page size
     /// let migration = trades.migrate_page_size_from(10).concurrency(2);
     /// let migrated = migration.on_progress(|at| println!("{} of {} buckets", at.done, at.total)).await?;
-    /// println!("{} pages of {} keys were written", migrated.buckets, migrated.keys);
+    /// println!("{} pages of {} keys were written", migrated.documents, migrated.keys);
     /// # Ok(())
     /// # }
     /// ```
