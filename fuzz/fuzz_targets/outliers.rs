@@ -62,8 +62,8 @@ fn stored(input: &[u8]) {
     };
     for document in &documents {
         let _ = is_flagged(&settings, document);
-        let _ = decode_main::<Book>(&settings, document);
-        let _ = decode_main::<Document>(&settings, document);
+        let _ = decode_main::<Book>(document);
+        let _ = decode_main::<Document>(document);
         for field in [settings.array.as_str(), settings.extras.as_str()] {
             elements_of(document, field);
         }
