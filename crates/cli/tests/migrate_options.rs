@@ -197,7 +197,7 @@ async fn invalid_parents_are_analyzed_and_skipped() {
         assert!(all(db, "mongo_patterns").await.is_empty());
 
         let skip = ["--skip-invalid", "skipped", "--json"];
-        let counts = json!({ "documents": 40, "skipped": 2, "skipped_no_id": 1, "skipped_no_array": 1 });
+        let counts = json!({ "documents": 50, "skipped": 2, "skipped_no_id": 1, "skipped_no_array": 1 });
         subset(db, &[&EMBEDDED[..], &skip].concat()).ends(0, counts);
         assert_eq!(all(db, "review").await.len(), 100);
         assert_eq!(all(db, "skipped").await.len(), 2);

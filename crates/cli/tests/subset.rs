@@ -58,11 +58,11 @@ async fn embedded_children_are_analyzed_and_migrated_to_their_own_collection() {
             "db.getSiblingDB(\"admin\").runCommand(",
             "// writes: record that the migration has finished",
         ]);
-        run("migrate", &["--dry-run", "--json"]).ends(0, json!({ "documents": 40, "children": 100 }));
+        run("migrate", &["--dry-run", "--json"]).ends(0, json!({ "documents": 50, "children": 100 }));
         assert!(all(db, "review").await.is_empty());
 
         let migrated = run("migrate", &["--json"]);
-        migrated.ends(0, json!({ "documents": 40, "children": 100 }));
+        migrated.ends(0, json!({ "documents": 50, "children": 100 }));
         assert!(migrated.err.contains("100 of 100 children"), "{}", migrated.err);
         let reviews = all(db, "review").await;
         assert_eq!(reviews.len(), 100);
