@@ -81,6 +81,7 @@
 //! ```no_run
 //! # use mongo_patterns::mongodb::{Database, bson::Document};
 //! # use serde::{Deserialize, Serialize};
+//! use mongo_patterns::outlier::Pushed;
 //! use mongo_patterns::prelude::*;
 //!
 //! #[derive(Serialize, Deserialize)]
@@ -107,6 +108,7 @@
 //! # use mongo_patterns::mongodb::{Database, bson::{DateTime, Document, doc}};
 //! # use serde::{Deserialize, Serialize};
 //! use mongo_patterns::prelude::*;
+//! use mongo_patterns::subset::Subset;
 //!
 //! #[derive(Serialize, Deserialize)]
 //! struct Review { review_id: i32, product_id: i32, review_text: String, published_date: DateTime }
