@@ -96,13 +96,15 @@
 // proof: schema::values::a_typed_step_keeps_the_fields_that_its_type_does_not_have, schema::calls::the_error_of_a_step_names_it_and_the_document
 //! - A read writes nothing. A query that would miss documents that are not converted is refused.
 // proof: schema::calls::an_older_document_is_converted_when_it_is_read_and_stays_stored, schema::find::a_query_that_would_miss_older_documents_is_refused
+//! - [`find`](SchemaRepository::find) leaves out no document that its filter matches: one that this release cannot read is an
+//!   error, as in [`get`](SchemaRepository::get).
+// proof: schema::find::a_document_that_get_refuses_is_an_error_of_find_too
 //! - A migration can end at any point, and resumes when it is called again.
 // proof: conformance::migrations::interrupted::a_migration_that_fails_or_is_dropped_at_a_command_resumes
 //! - Ids and values are never interpreted.
 // proof: schema::values::hostile_values_are_stored_and_converted_literally
 //!
-//! Not guaranteed is that [`find`](SchemaRepository::find) of an older release returns documents of a later one: it cannot
-//! read them. And a query that reads while documents are converted can return one in both forms, or miss it between them, as
+//! Not guaranteed: a query that reads while documents are converted can return one in both forms, or miss it between them, as
 //! any query does whose documents move in its index. Read with a snapshot session for one point in time.
 //!
 //! Other programs can write without the version. [`verify`](SchemaRepository::verify) finds the fields that they leave.

@@ -44,6 +44,14 @@ pub(crate) fn older(settings: &Settings) -> Document {
     of_versions(settings, settings.steps.older())
 }
 
+/// Matches documents that no step converts: those of the newest version, and those that this program cannot read.
+pub(crate) fn not_older(settings: &Settings) -> Document {
+    match settings.steps.older().is_empty() {
+        true => Document::new(),
+        false => doc! { "$nor": [guarded(Document::new(), older(settings))] },
+    }
+}
+
 /// Returns the stages that convert documents of a version by all steps on the server that follow, and the version after
 /// these.
 pub(crate) fn stages(settings: &Settings, from: u32) -> (Vec<Document>, u32) {
@@ -116,6 +124,9 @@ mod tests {
         let later = settings(vec![(5, Work::Stages(vec![]))]);
         assert_eq!(older(&later), doc! { "v": 5 });
         let no_array = doc! { "$type": "array" };
+        assert_eq!(not_older(&first), doc! {});
+        let one_of_both = doc! { "v": { "$in": [null, 1, 2], "$not": &no_array } };
+        assert_eq!(not_older(&third), doc! { "$nor": [one_of_both] });
         assert_eq!(
             guarded(by_id(&7.into()), older(&third)),
             doc! { "_id": { "$eq": 7 }, "v": { "$in": [null, 1, 2], "$not": no_array } }

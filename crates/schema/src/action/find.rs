@@ -35,21 +35,27 @@ impl<D> SchemaRepository<D> {
     ///
     /// The filters are the caller's own, as for the driver's `find`. Each older version with a step needs a filter, unless
     /// no document has this version: a document that is not migrated would be missed. An empty filter matches all documents
-    /// of a version. Older documents are converted, and stay stored as they are. Documents of a later release are not found.
+    /// of a version. Older documents are converted, and stay stored as they are.
+    ///
+    /// A document that [`get`](Self::get) refuses by its version is refused here too if the filter of the newest version matches
+    /// it: that of a later release, one whose version has no step, and one whose version field has another value. It ends the
+    /// call, and is never left out.
     ///
     /// Awaited, it returns all documents in memory; [`stream`](Find::stream) reads them one after another.
     ///
     /// # Cost
     /// One round trip, and one for each further batch of the cursor. One more if an older version has no filter, and one for
     /// each older version with a step on the server, of a stream for each 100 documents. An index serves it if it serves each filter:
-    /// one on the fields of the newest, and one for those of each older version.
+    /// one on the fields of the newest, and one for those of each older version. The version itself need not be in the first.
     ///
     /// # Cancel safety
     /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// [`NotMigrated`] when there are documents of an older version without a filter, [`InvalidArgument`] for a filter of a
-    /// version that has no step, the error of a step, [`Decode`], and those of the driver.
+    /// [`NotMigrated`] when there are documents of an older version without a filter, and for a document that is found and whose
+    /// version has no step; [`NewerVersion`] for one of a later release, and [`Corrupt`] when its version field has another
+    /// value; [`InvalidArgument`] for a filter of a version that has no step, the error of a step, [`Decode`], and those of the
+    /// driver.
     pub fn find(&self, filter: Document) -> Find<'_, D> {
         Find {
             shared: self.shared(),
@@ -100,11 +106,11 @@ impl<D> Find<'_, D> {
     /// Returns the filter of all versions.
     fn all_versions(&self) -> Result<Document> {
         let settings = &self.shared.settings;
-        let of_newest = and(query::newest(settings), self.filter.clone());
+        let of_others = and(query::not_older(settings), self.filter.clone());
         if self.older.is_empty() {
-            return Ok(of_newest);
+            return Ok(of_others);
         }
-        let mut any = vec![of_newest];
+        let mut any = vec![of_others];
         for (version, filter) in &self.older {
             if !settings.steps.older().contains(version) {
                 return Err(Error::new(
