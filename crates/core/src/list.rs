@@ -45,6 +45,8 @@ use futures::future::BoxFuture;
 use futures::stream::{iter, try_unfold};
 use mongodb::ClientSession;
 
+#[doc(hidden)]
+pub use self::by_number::ByNumber;
 pub use self::page::Page;
 #[doc(hidden)]
 pub use self::start::{Asked, PageStart, Tokens};

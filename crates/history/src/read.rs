@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 
 use futures::future::BoxFuture;
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::list::{Asked, Page, PageSource};
+use mongo_patterns_core::list::{Asked, ByNumber, Page, PageSource};
 use mongo_patterns_core::migration::and;
 use mongo_patterns_core::{DocumentId, Result};
 use mongodb::bson::{Bson, DateTime, Document, RawDocument, RawDocumentBuf};
@@ -106,13 +106,14 @@ impl<D: DeserializeOwned> PageSource<Revision<D>, RevisionToken> for Revisions<'
         let (shared, settings) = (self.shared, &self.shared.settings);
         let position = page.start.position().map(|token| token.position());
         let filter = query::beyond(settings, self.id.value(), position, page.descends());
-        let index = (
-            settings.revision_index.as_str(),
-            [&settings.document_id, &settings.revision],
-        );
+        let revisions = ByNumber {
+            collection: &shared.revisions,
+            index: settings.revision_index.as_str(),
+            fields: [&settings.document_id, &settings.revision],
+            edges: RevisionToken::EDGES,
+        };
         let decode = |row: &RawDocument| revision_of(shared, row);
         let token = |of: &Revision<D>| RevisionToken::after(of.revision);
-        let revisions = &shared.revisions;
-        Box::pin(page.by_number(revisions, filter, index, decode, token, RevisionToken::EDGES, conn))
+        Box::pin(revisions.read(page, filter, decode, token, conn))
     }
 }

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use futures::future::BoxFuture;
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::list::{Asked, Page, PageSource};
+use mongo_patterns_core::list::{Asked, ByNumber, Page, PageSource};
 use mongo_patterns_core::stored::{id_of, value};
 use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result};
 use mongodb::bson::{Bson, DateTime, Document, RawDocument, RawDocumentBuf};
@@ -160,10 +160,14 @@ impl<D: DeserializeOwned> PageSource<Interval<D>, IntervalToken> for Intervals<'
             .position()
             .map(|token| DateTime::from_millis(token.position()));
         let filter = query::beyond(settings, self.id.value(), position, page.descends());
-        let index = (settings.start_index.as_str(), [&settings.id, &settings.from]);
+        let intervals = ByNumber {
+            collection: &self.shared.collection,
+            index: settings.start_index.as_str(),
+            fields: [&settings.id, &settings.from],
+            edges: IntervalToken::EDGES,
+        };
         let decode = |row: &RawDocument| interval(settings, row);
         let token = |of: &Interval<D>| IntervalToken::after(of.valid_from.timestamp_millis());
-        let collection = &self.shared.collection;
-        Box::pin(page.by_number(collection, filter, index, decode, token, IntervalToken::EDGES, conn))
+        Box::pin(intervals.read(page, filter, decode, token, conn))
     }
 }

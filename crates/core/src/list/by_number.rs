@@ -14,34 +14,46 @@ use crate::error::Result;
 use crate::field::FieldName;
 use crate::limit::cut;
 
-impl<T: Clone> Asked<T> {
-    /// Reads a page by an index of two fields. `edges` are the positions before the oldest item and after the newest one.
+/// A list in the order of an index of two fields: an id and a number.
+pub struct ByNumber<'a, T> {
+    /// The collection.
+    pub collection: &'a Collection<RawDocumentBuf>,
+    /// The name of the index.
+    pub index: &'a str,
+    /// Its fields.
+    pub fields: [&'a FieldName; 2],
+    /// The positions before the oldest item, and after the newest one.
+    pub edges: [T; 2],
+}
+
+crate::redacted_debug!(ByNumber<'_, T>);
+
+impl<T: Clone> ByNumber<'_, T> {
+    /// Reads a page of what a filter matches.
     ///
     /// # Errors
     /// [`IndexMissing`](ErrorKind::IndexMissing), those of `decode`, and those of the driver.
-    pub async fn by_number<I>(
+    pub async fn read<I>(
         self,
-        collection: &Collection<RawDocumentBuf>,
+        page: Asked<T>,
         filter: Document,
-        (index, keys): (&str, [&FieldName; 2]),
         decode: impl Fn(&RawDocument) -> Result<I>,
         token: impl Fn(&I) -> T,
-        [oldest, newest]: [T; 2],
         conn: &mut Conn<'_>,
     ) -> Result<Page<I, T>> {
         // One more, to know whether there are more.
-        let limit = self.limit.saturating_add(1);
-        let direction = Bson::Int32(if self.descends() { -1 } else { 1 });
-        let order = keys.map(|key| (key.to_string(), direction.clone()));
+        let limit = page.limit.saturating_add(1);
+        let direction = Bson::Int32(if page.descends() { -1 } else { 1 });
+        let order = self.fields.map(|key| (key.to_string(), direction.clone()));
         let options = FindOptions::builder()
             .sort(Document::from_iter(order))
             .limit(i64::from(limit))
             .batch_size(batch_size(limit))
-            .hint(Hint::Name(index.to_owned()))
+            .hint(Hint::Name(self.index.to_owned()))
             .build();
-        let mut rows = conn.find_all(collection, filter, options).await?;
-        let has_more = cut(&mut rows, self.limit).is_some();
-        if self.start.is_backward() {
+        let mut rows = conn.find_all(self.collection, filter, options).await?;
+        let has_more = cut(&mut rows, page.limit).is_some();
+        if page.start.is_backward() {
             rows.reverse();
         }
         let items = rows.iter().map(|row| decode(row)).collect::<Result<Vec<_>>>()?;
@@ -49,8 +61,9 @@ impl<T: Clone> Asked<T> {
             .first()
             .zip(items.last())
             .map(|(first, last)| [token(first), token(last)]);
-        let edges = self.edges(oldest, newest);
-        Ok(Page::around(items, self.start, ends, has_more, edges))
+        let [oldest, newest] = self.edges;
+        let edges = page.edges(oldest, newest);
+        Ok(Page::around(items, page.start, ends, has_more, edges))
     }
 }
 
