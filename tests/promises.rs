@@ -10,3 +10,4 @@ mod lanes;
 mod pages;
 mod service;
 mod testkit;
+mod together;

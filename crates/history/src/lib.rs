@@ -117,6 +117,19 @@
 //! [`repair`](HistoryRepository::repair) stores it as a revision. A [follower](HistoryRepository::follow) stores each write
 //! of other programs shortly after it.
 //!
+//! # Documents with an old number
+//!
+//! Another program can restore a current document with the number of an older revision: a trash after a follower has stored the
+//! deletion, or after another document with its id was inserted and deleted, or a restoration from a backup. The next write first
+//! stores the document, as it found it, as the revision after the last one, in a transaction of its own. So does
+//! [`repair`](HistoryRepository::repair), and a follower. The history has no gap, and the write is the revision after that.
+// proof: together::history_and_trash::the_next_write_numbers_on_from_the_last_revision, together::history_and_trash::eight_writers_and_eight_tasks_of_a_trash_lose_nothing
+//!
+//! A call that [expects](action::Update::expecting) that old number is refused with
+//! [`RevisionMismatch`](mongo_patterns_core::ErrorKind::RevisionMismatch). The document has its new number then. In a transaction
+//! of the caller, the write fails as after a conflict: the driver's callback runs again.
+// proof: together::history_and_trash::a_call_that_expects_the_old_revision_is_refused_once
+//!
 //! # Who made a change, and why
 //!
 //! [`change_fields`](HistoryRepositoryBuilder::change_fields) names fields that describe a change, such as `changedBy`. Each

@@ -17,6 +17,7 @@ use crate::form::document::Head;
 use crate::query::change::Change;
 use crate::read::find_current;
 use crate::repository::Shared;
+use crate::write::behind;
 use crate::write::change::Request;
 use crate::write::joined::change_alone;
 use crate::write::record::{Duplicate, insert_copy, refused};
@@ -30,11 +31,11 @@ pub(crate) fn repairs<'a>(shared: &'a Shared, reporter: Reporter<'a>, dry_run: b
 /// Repairs a finding. A dry run only checks whether it can be repaired.
 async fn repair(shared: &Shared, finding: Finding, dry_run: bool) -> Result<Option<Repaired>> {
     let unrepaired = match finding.problem {
-        Problem::Unrecorded { .. } | Problem::Different { .. } if dry_run => None,
+        Problem::Unrecorded { .. } | Problem::Different { .. } | Problem::Ahead { .. } if dry_run => None,
         Problem::Unrecorded { revision } => record(shared, &finding, revision).await?,
         Problem::Different { revision } => record_as_next(shared, &finding, revision).await?,
         Problem::Gap { .. } | Problem::TimeReversed { .. } => Some(Unrepaired::Unknown),
-        Problem::Ahead { .. } => Some(Unrepaired::Ahead),
+        Problem::Ahead { .. } => unless_invalid(number(shared, &finding).await)?,
         Problem::CurrentMissing { .. } => Some(Unrepaired::CurrentMissing),
         Problem::Invalid => Some(Unrepaired::Invalid),
         Problem::DuplicateId { .. } | Problem::DuplicateRevision { .. } => Some(Unrepaired::Duplicate),
@@ -79,7 +80,20 @@ async fn record_as_next(shared: &Shared, finding: &Finding, revision: u64) -> Re
     match change_alone(shared, id, &request, &mut conn).await {
         // Another client has stored it as a revision, or deleted the document.
         Err(error) if matches!(error.kind(), ErrorKind::RevisionMismatch | ErrorKind::NotFound) => Ok(None),
-        Err(error) if error.kind() == ErrorKind::Corrupt => Ok(Some(Unrepaired::Ahead)),
-        written => written.map(|_| None),
+        written => unless_invalid(written.map(drop)),
+    }
+}
+
+/// Stores a current document that is behind its revisions as the next one.
+async fn number(shared: &Shared, finding: &Finding) -> Result<()> {
+    let id = &finding.document_id;
+    let mut conn = shared.enter(id, None).await?;
+    behind::number(shared, id, &mut conn).await
+}
+
+fn unless_invalid(done: Result<()>) -> Result<Option<Unrepaired>> {
+    match done {
+        Err(error) if error.kind() == ErrorKind::Corrupt => Ok(Some(Unrepaired::Invalid)),
+        done => done.map(|()| None),
     }
 }

@@ -22,6 +22,7 @@
 //! The change gives it the number and the time of its last revision by the server's clock, and returns them. The copy of
 //! the changed document is that revision. Both commands are in one transaction, so no reader sees the changed document.
 
+pub(crate) mod behind;
 pub(crate) mod change;
 pub(crate) mod delete_old;
 pub(crate) mod insert;

@@ -60,7 +60,9 @@ impl Model for Histories {
         let next = items(6).chain((1..=6).flat_map(items)).collect();
         let joe = || [Bson::from("Joe")];
         let changed = joe().into_iter().chain((1..=5).flat_map(items)).chain(joe()).collect();
-        let ahead = doc! { "policyId": 6, "revision": 6, "dateSet": DateTime::MAX };
+        let in_a_minute = DateTime::from_millis(DateTime::now().timestamp_millis() + 60_000);
+        let ahead = doc! { "policyId": 6, "revision": 6, "dateSet": in_a_minute, "itemsInsured": ["Joe"] };
+        let behind = items(5).chain((1..=5).flat_map(items)).chain(joe()).chain(items(5)).collect();
         let early = update(REVISIONS, of(5, 3), set("dateSet", DateTime::from_millis(5).into()));
         let (unnumbered, is_missing) = (set("revision", "five".into()), Problem::CurrentMissing { revision: 5 });
         vec![
@@ -71,14 +73,14 @@ impl Model for Histories {
                 Problem::Different { revision: 5 }, Values(changed)),
             damage(4, delete(REVISIONS, of(4, 3)), Problem::Gap { from: 3, to: 3 }, Left(Unrepaired::Unknown)),
             damage(5, early, Problem::TimeReversed { revision: 3 }, Left(Unrepaired::Unknown)),
-            damage(6, insert(REVISIONS, ahead), Problem::Ahead { revision: 6 }, Left(Unrepaired::Ahead)),
+            damage(6, insert(REVISIONS, ahead), Problem::Ahead { revision: 6 }, Values(behind)),
             damage(7, delete(CURRENT, of(7, 5)), is_missing, Left(Unrepaired::CurrentMissing)),
             damage(8, update(CURRENT, of(8, 5), unnumbered), Problem::Invalid, Left(Unrepaired::Invalid)),
         ]
     }
 
     async fn judge(db: &TestDatabase) {
-        for id in [1, 2, 3, 11] {
+        for id in [1, 2, 3, 6, 11] {
             let judged = judge(db, id).await;
             assert_eq!((judged.missing, judged.doubled, judged.different), (0, 0, 0), "{id}");
         }

@@ -28,7 +28,7 @@ impl<D> HistoryRepository<D> {
     /// | write of another program | revision |
     /// |---|---|
     /// | an update or a replacement | the document after it, with the next number |
-    /// | an insert | revision 1, or the next one after a deletion, whatever number the document has |
+    /// | an insert | revision 1, or the next one after the last, whatever number the document has |
     /// | a deletion | the next one, with `deleted: true` |
     /// | a change of the id field | those of a deletion and an insert |
     ///
@@ -77,7 +77,8 @@ impl<D> HistoryRepository<D> {
     /// - For a batch of up to 10,000 changes two. For a write of another program, one transaction of five round trips: two
     ///   reads, the copy, the number of the current document, and the commit. Several writes of a document in a batch share
     ///   all but the copies. Four documents are written concurrently.
-    /// - For an insert by a repository one, and none for its other writes.
+    /// - For an insert by a repository one, or a transaction of four if the document was written again since, and none for its
+    ///   other writes.
     /// - Without changes one a second, and one write every ten seconds.
     ///
     /// It writes with the write concern `majority`. The server sends the document before and after each change.

@@ -8,7 +8,8 @@ impl<D> HistoryRepository<D> {
     /// Repairs the findings of [`verify`](Self::verify), one by one: it stores missing copies of current documents, and what
     /// another program wrote to a current document as its next revision.
     ///
-    /// It invents nothing: missing revisions, reversed times, and revisions that are ahead of their document stay as they are.
+    /// It invents nothing: missing revisions and reversed times stay as they are. A document that is behind its revisions is
+    /// stored as the next one.
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
@@ -27,7 +28,7 @@ impl<D> HistoryRepository<D> {
     /// ```
     ///
     /// # Cost
-    /// That of [`verify`](Self::verify), and up to four round trips for each repair.
+    /// That of [`verify`](Self::verify), and up to five round trips for each repair.
     ///
     /// # Cancel safety
     /// Each document is either repaired or unchanged. Call it again: it repairs the rest.

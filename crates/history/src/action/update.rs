@@ -51,7 +51,7 @@ impl<D> HistoryRepository<D> {
     /// Three round trips, each of which examines at most one document: the update, its copy, and the commit. One more on a
     /// sharded cluster for an update by operators, and two more if the server's clock is behind the time of the document.
     /// The first write of a repository has three more. Concurrent changes of one document share transactions: see
-    /// [lanes](crate#lanes).
+    /// [lanes](crate#lanes). Eight more for a document [with an old number](crate#documents-with-an-old-number), once.
     ///
     /// # Cancel safety
     /// It has no effect, unless its commit had begun, which completes, or its transaction also has changes of other calls.
@@ -63,8 +63,8 @@ impl<D> HistoryRepository<D> {
     /// With nothing changed: [`NotFound`], [`RevisionMismatch`] when the document is not at the expected revision,
     /// [`NotMigrated`] when it has no revision, [`InvalidArgument`] for the refused updates above, for one that does not
     /// suit the stored document, such as `$inc` of a text, or for an invalid id, [`TooLarge`] when the document would
-    /// exceed 16 MiB, [`DuplicateKey`] of a unique index of the application, [`Corrupt`] when its next revision is stored
-    /// already, [`IndexMissing`], [`Contention`], and [`Unsupported`] on a standalone.
+    /// exceed 16 MiB, [`DuplicateKey`] of a unique index of the application, [`Corrupt`] when the number or the time of the
+    /// document or of its newest revision is invalid, [`IndexMissing`], [`Contention`], and [`Unsupported`] on a standalone.
     pub fn update(&self, id: impl IntoId, update: impl Into<UpdateModifications>) -> Update<'_> {
         Update::create(self.shared(), DocumentId::new(id), update.into(), None, Document::new())
     }

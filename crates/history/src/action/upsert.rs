@@ -42,7 +42,8 @@ impl<D: Serialize> HistoryRepository<D> {
     ///
     /// # Errors
     /// With nothing stored: those of [`insert`](Self::insert) without [`AlreadyExists`], [`NotMigrated`] when the stored
-    /// document has no revision, and [`Corrupt`] when its next revision is stored already.
+    /// document has no revision, and [`Corrupt`] when the number or the time of one of the two is
+    /// invalid.
     pub fn upsert(&self, document: &D) -> Upsert<'_> {
         let shared = self.shared();
         Upsert::create(shared, encode(&shared.settings, document), Document::new())

@@ -14,6 +14,7 @@ use crate::query::{follow as commands, options};
 use crate::read::{find_current, find_newest, find_revision};
 use crate::repository::Shared;
 use crate::settings::Settings;
+use crate::write::behind::store_next;
 use crate::write::change::with_head;
 use crate::write::record::insert_new;
 
@@ -53,7 +54,8 @@ pub(crate) async fn record(
     })
 }
 
-/// Returns whether the only write is an insert whose copy is stored.
+/// Returns whether the only write is an insert whose copy is the newest revision. A document that another program restores
+/// has the number of an older one.
 async fn is_insert_of_repository(shared: &Shared, id: &Bson, writes: &[Foreign]) -> Result<bool> {
     let [
         Foreign {
@@ -68,9 +70,13 @@ async fn is_insert_of_repository(shared: &Shared, id: &Bson, writes: &[Foreign])
     let Some(number) = number_in(&shared.settings, inserted) else {
         return Ok(false);
     };
-    match find_revision(shared, id, number, &mut Conn::new()).await? {
-        Some(copy) => is_copy(&shared.settings, inserted, &copy),
-        None => Ok(false),
+    let settings = &shared.settings;
+    let mut options = options::find_newest(settings);
+    options.projection = None;
+    let filter = query::revisions(settings, id);
+    match Conn::new().find_one(&shared.revisions, filter, options).await? {
+        Some(newest) if number_in(settings, &newest) == Some(number) => is_copy(settings, inserted, &newest),
+        _ => Ok(false),
     }
 }
 
@@ -140,7 +146,10 @@ impl Recording<'_> {
         let is_at = |of: Option<u64>| number.is_some_and(|number| number == of);
         // Otherwise it was deleted or written again, and its change is still to come.
         if is_at(number_in(settings, document)) || newest.is_some_and(|newest| is_at(Some(newest.revision))) {
-            self.number(commands::set_head(settings, last.head), conn).await?;
+            let (filter, options) = (query::current(settings, self.id), options::change(settings, false));
+            let update = commands::set_head(settings, last.head);
+            conn.find_one_and_update(&shared.current, filter, update, options)
+                .await?;
         }
         Ok(())
     }
@@ -167,28 +176,13 @@ impl Recording<'_> {
                 return Ok(0);
             }
         }
-        let update = query::change::number_after(settings, newest);
-        let Some(numbered) = self.number(update, conn).await? else {
-            return Ok(0);
-        };
-        let copy = copy(settings, &numbered, ObjectId::new())?;
-        insert_new(shared, copy, conn).await?;
-        Ok(1)
+        Ok(u64::from(store_next(shared, self.id, newest, conn).await?))
     }
 
     fn tombstone(&self, head: Head) -> Result<RawDocumentBuf> {
         let mut tombstone = doc! { "_id": ObjectId::new() };
         tombstone.extend(commands::tombstone(&self.shared.settings, self.id, head));
         Ok(RawDocumentBuf::try_from(&tombstone).map_err(CommandError::from)?)
-    }
-
-    /// Changes the number and the time of the current document, and returns it.
-    async fn number(&self, update: Vec<Document>, conn: &mut Conn<'_>) -> Result<Option<RawDocumentBuf>> {
-        let (shared, settings) = (self.shared, &self.shared.settings);
-        let (filter, options) = (query::current(settings, self.id), options::change(settings, false));
-        Ok(conn
-            .find_one_and_update(&shared.current, filter, update, options)
-            .await?)
     }
 }
 

@@ -47,7 +47,11 @@ async fn read(shared: &Shared, id: &Bson) -> Result<Vec<Problem>> {
             match find_revision(shared, id, revision, &mut Conn::new()).await? {
                 Some(copy) if !is_copy(settings, current, &copy)? => problems.push(Problem::Different { revision }),
                 Some(_) => {}
-                None => problems.push(Problem::Unrecorded { revision }),
+                // Behind a newer revision it was deleted as an old one.
+                None if newest.is_none_or(|newest| newest.revision < revision) => {
+                    problems.push(Problem::Unrecorded { revision });
+                }
+                None => {}
             }
         }
         None => {}

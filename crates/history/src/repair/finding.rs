@@ -34,12 +34,12 @@ mongo_patterns_core::problems! {
             revision: u64,
         } =
             "the time of the revision {revision} is not after that of the previous one: as_of(..) can be wrong between them",
-        /// A revision is newer than the current document.
+        /// A revision is newer than the current document: another program restored an old document.
         Ahead {
             /// The number of the newest revision.
             revision: u64,
         } =
-            "the revision {revision} is newer than the current document: replace the current document by it, or delete the newer revisions",
+            "the revision {revision} is newer than the current document: repair() stores the document as the next revision, if it is not written before",
         /// There is no current document, and the newest revision is not that of a deletion.
         CurrentMissing {
             /// The number of the newest revision.
@@ -70,9 +70,6 @@ mongo_patterns_core::problems! {
     pub enum Unrepaired {
         /// The missing revisions or times are stored nowhere.
         Unknown = "the missing revisions or times are stored nowhere, and are not invented: delete the revisions up to the gap with keep_last(..)",
-        /// Revisions are newer than the current document.
-        Ahead =
-            "it is unknown which is correct: replace the current document by the newest revision, or delete the newer revisions",
         /// There is no current document.
         CurrentMissing = "it is unknown whether the document was deleted: restore a revision, or delete it",
         /// A stored document has no number or no time of its revision, or a field that only revisions have.

@@ -22,10 +22,11 @@ use std::sync::Arc;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::lanes::{BatchOutcome, Entered, Lane, Target};
 use mongo_patterns_core::size::MAX_BYTES;
-use mongo_patterns_core::{Error, ErrorKind, Result, document_id, transaction};
+use mongo_patterns_core::{Error, ErrorKind, Result, document_id};
 use mongodb::ClientSession;
 use mongodb::bson::Bson;
 
+use super::behind;
 use super::change::{Attempt, Request};
 use super::record::{Changed, delete_current, finish, insert_copies};
 use crate::form::document::Head;
@@ -63,9 +64,8 @@ pub(crate) async fn change_alone(
     request: &Request,
     conn: &mut Conn<'_>,
 ) -> Result<Recorded> {
-    let (current, retry) = (&shared.current, &shared.settings.retry);
     let context = (shared, id, request);
-    let done = transaction::run(current, retry, conn, context, |conn, (shared, id, request)| {
+    let done = behind::run(shared, id, conn, context, |conn, (shared, id, request)| {
         Box::pin(change_once(shared, id, request, conn))
     });
     done.await
@@ -91,9 +91,8 @@ impl Target for ChangesOfDocument {
 
     async fn store(&self, requests: &[Request], lane: Lane) -> BatchOutcome<Recorded> {
         let mut conn = Conn::in_lane(lane);
-        let (current, retry) = (&self.shared.current, &self.shared.settings.retry);
-        let batch = (self, requests);
-        let done = transaction::run(current, retry, &mut conn, batch, |conn, (changes, requests)| {
+        let (shared, batch) = (&self.shared, (self, requests));
+        let done = behind::run(shared, &self.id, &mut conn, batch, |conn, (changes, requests)| {
             Box::pin(changes.change_all(requests, conn))
         });
         match done.await {

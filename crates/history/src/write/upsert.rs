@@ -1,10 +1,11 @@
 //! The replacement of a document, or its insert, with its revision.
 
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::{Error, ErrorKind, Result, transaction};
+use mongo_patterns_core::{Error, ErrorKind, Result};
 use mongodb::ClientSession;
 use mongodb::bson::Document;
 
+use super::behind;
 use super::change::{Attempt, Request, no_match};
 use super::insert::Insert;
 use super::record::finish;
@@ -49,8 +50,7 @@ pub(crate) async fn upsert_in_lane(
         },
         may_insert: expected.is_none(),
     };
-    let (current, retry) = (&shared.current, &shared.settings.retry);
-    let done = transaction::run(current, retry, conn, &mut upsert, |conn, upsert| {
+    let done = behind::run(shared, &encoded.id, conn, &mut upsert, |conn, upsert| {
         Box::pin(upsert.attempt(conn))
     });
     done.await
