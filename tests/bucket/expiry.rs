@@ -87,7 +87,7 @@ async fn old_buckets_of_all_keys_are_deleted_in_chunks() {
         plain(db).insert_many(foreign).await.unwrap();
         db.recorder().clear();
         let mut seen = Vec::new();
-        let deletion = trades.delete_before(at(SECOND + 20)).chunk_buckets(15);
+        let deletion = trades.delete_before(at(SECOND + 20)).chunk(15);
         let deleted = deletion.on_progress(|at| seen.push(at.documents)).await.unwrap();
         assert_eq!((deleted.documents, seen), (40, vec![15, 30, 40]));
         assert_eq!(
@@ -98,8 +98,8 @@ async fn old_buckets_of_all_keys_are_deleted_in_chunks() {
             assert_eq!(numbers(&trades, key).await, (20..35).collect::<Vec<_>>());
         }
         assert_eq!(trades.delete_before(at(SECOND + 20)).await.unwrap().documents, 0);
-        let error = trades.delete_before(at(5)).chunk_buckets(0).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Configuration);
+        let error = trades.delete_before(at(5)).chunk(0).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         let timeless = untimed::<u32, Trade>(db).build().unwrap();
         for error in [
             timeless.delete_key_before(&1, at(5)).await.unwrap_err(),
@@ -125,7 +125,7 @@ async fn no_new_item_is_removed_while_64_tasks_append() {
                     let before = at(SECOND + 1000);
                     match task % 16 {
                         0 => drop(trades.delete_key_before(&1, before).await.unwrap()),
-                        1 => drop(trades.delete_before(before).chunk_buckets(1).await.unwrap()),
+                        1 => drop(trades.delete_before(before).chunk(1).await.unwrap()),
                         _ => {}
                     }
                 }

@@ -185,10 +185,10 @@
 //! |---|---|---|
 //! | [`get`](Archive::get) | 1; 2 for an archived document, 3 for an absent one | 1 each |
 //! | [`list`](Archive::list) | 2 a page | those of a page and those that the filter leaves out, in both collections |
-//! | [`run`](Archive::run) | 4, and 5 for each chunk of 500 | those that are old enough, twice |
+//! | [`run`](Archive::run) | 4, and 4 for each chunk, or 5 if it has more than 100 documents | those that are old enough, twice |
 //! | [`due`](Archive::due) | 1 | none, or those that are old enough if some are to keep |
 //! | [`restore`](Archive::restore) | 4 | 1 |
-//! | [`restore_many`](Archive::restore_many) | 5, and 5 for each chunk of 500 | all archived ones, or those of the filter twice |
+//! | [`restore_many`](Archive::restore_many) | 5, and as `run` for each chunk | all archived ones, or those of the filter twice |
 //! | [`delete_before`](Archive::delete_before) | 4, and 1 for each chunk of 1000 | those that are old enough |
 //! | [`verify`](Archive::verify) | 3, and 2 for each 1000 archived documents | all |
 //! | [`Trash::delete`] | 3 | 1 |

@@ -128,24 +128,22 @@ impl Error {
     pub fn of_document(mut self, document_id: Bson, field: impl Into<String>) -> Self {
         let field = field.into();
         self.0.document_id = Some(document_id);
+        if let Some(path) = self.0.path.take() {
+            return self.in_path(&field, &path);
+        }
         self.0.field = (!field.is_empty()).then_some(field);
         self
     }
 
-    /// Sets the path of a value in the stored document, below another path. Its text has only the first field, and the index
-    /// after it: a name below them can be a key of a map, and so a user value.
+    /// Sets the path of a value in the stored document, below a path of the settings. Its text has only that one: any other name can
+    /// be a key of a map, and so a user value.
     #[doc(hidden)]
     #[must_use]
     pub fn in_path(mut self, above: &str, path: &str) -> Self {
         let names = [above, path].into_iter().filter(|names| !names.is_empty());
-        let path = names.collect::<Vec<_>>().join(".");
-        let is_index = |name: &&str| name.bytes().all(|byte| byte.is_ascii_digit());
-        let mut names = path.split('.');
-        let first: Vec<&str> = names.next().into_iter().chain(names.take_while(is_index)).collect();
-        if !path.is_empty() {
-            self.0.field = Some(first.join("."));
-            self.0.path = Some(path);
-        }
+        let whole = names.collect::<Vec<_>>().join(".");
+        self.0.field = (!above.is_empty()).then(|| above.to_owned());
+        self.0.path = (!path.is_empty()).then_some(whole);
         self
     }
 
@@ -252,8 +250,9 @@ impl Error {
         self.0.document_in.as_ref().or(self.namespace())
     }
 
-    /// Returns the field of the stored document, such as `count`, or its path, such as `reviews.3.stars`. The path of a value that
-    /// cannot be [decoded](ErrorKind::Decode) can contain the key of a map: take care where you log it.
+    /// Returns the field of the stored document, such as `count`, or a path, such as `reviews.3.stars` for a value that cannot be
+    /// [decoded](ErrorKind::Decode). Such a path can contain the key of a map, which is a user value: take care where you log it. The text
+    /// has only its part that comes from the settings.
     pub fn field(&self) -> Option<&str> {
         self.0.path.as_ref().or(self.0.field.as_ref()).map(String::as_str)
     }

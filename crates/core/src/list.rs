@@ -27,12 +27,15 @@
 //! # Polling
 //!
 //! A program polls for items that come later by passing the [`last_token`](Page::last_token) of each page to
-//! [`after`](List::after), or its [`first_token`](Page::first_token) to [`before`](List::before) where the newest items are first.
+//! [`after`](List::after). Where the newest items are first, it passes the [`first_token`](Page::first_token) to
+//! [`before`](List::before), and reads back until [`previous`](Page::previous) is `None`. An empty page has the position that it was
+//! read from, so that a list can be polled before it has items.
 //!
 //! # Tokens
 //!
-//! The text of a token is safe in a URL. A token belongs to the list and the order that it comes from. It stays valid when its item is
-//! deleted. A list without a token starts at its beginning.
+//! The text of a token is safe in a URL. It stays valid when its item is deleted. A token is a position: in the other order, or in the
+//! list of another id, it selects the items after the same time or number there. It never selects items that the call does not
+//! read. [Pages](crate::pages) refuse a token of another filter or sort.
 
 mod by_number;
 mod page;
@@ -124,7 +127,7 @@ impl<'a, I: Send + 'a, T: Clone + Send + Sync + 'a> List<'a, I, T> {
     /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// [`InvalidArgument`] for a limit of 0, for two tokens, and for a token of another list or order, and those of the call.
+    /// [`InvalidArgument`] for a limit of 0 and for two tokens, and those of the call.
     pub fn page(self) -> ActionFuture<'a, Page<I, T>> {
         let max_time = self.max_time.or(self.call.max_time);
         run(self.call, async move {

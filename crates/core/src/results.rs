@@ -56,7 +56,7 @@ impl Removed {
 pub struct Deleted {
     /// Whether there was something to delete. `false` is no error: a retry of a deletion that took effect finds nothing.
     pub found: bool,
-    /// The number of deleted documents, in all collections of the repository.
+    /// The number of deleted documents, in all collections of the repository unless the call says otherwise.
     pub documents: u64,
 }
 

@@ -168,8 +168,11 @@ pub fn encode<T: Serialize>(value: &T) -> Result<RawDocumentBuf> {
 pub fn convert(field: &FieldName, step: &Convert, version: u32, stored: &RawDocument) -> Result<RawDocumentBuf> {
     let converted = step(stored).and_then(|converted| joined(field, version + 1, stored, &converted));
     converted.map_err(|error| {
-        let path = error.field().unwrap_or_default().to_owned();
-        error.of_document(id_of(stored), path).with_step(version.to_string())
+        let error = match error.document_id() {
+            Some(_) => error,
+            None => error.of_document(id_of(stored), ""),
+        };
+        error.with_step(version.to_string())
     })
 }
 

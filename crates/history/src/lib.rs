@@ -251,5 +251,5 @@ pub use mongo_patterns_core::follow::Followed;
 pub use mongo_patterns_core::{Progress, Repository};
 pub use repair::finding::{Finding, Problem, Repaired, Unrepaired};
 pub use repository::HistoryRepository;
-pub use results::{Current, Deleted, Diff, FieldChange, Migrated, Recorded, Revision, UpdatedMany};
+pub use results::{Current, DeletedDocument, Diff, FieldChange, Migrated, Recorded, Revision, UpdatedMany};
 pub use token::RevisionToken;

@@ -17,7 +17,7 @@ pub struct Recorded {
 /// The result of a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Deleted {
+pub struct DeletedDocument {
     /// Whether the document existed. `false` is no error: a retry of a deletion that took effect finds nothing.
     pub found: bool,
     /// The number of the revision that records the deletion, if the document existed.

@@ -109,7 +109,7 @@ impl Operations for Figured {
             Atomic, "BucketRepository::delete_key_before", "exact", |m|
                 m.trades.delete_key_before(&1, at(SECOND + 5)).exact().await;
             Steps, "BucketRepository::delete_before", "", |m|
-                m.trades.delete_before(at(SECOND + 6)).chunk_buckets(1).await;
+                m.trades.delete_before(at(SECOND + 6)).chunk(1).await;
             Reads, "BucketRepository::totals", "", |m| m.trades.totals(&1).await;
             Reads, "BucketRepository::totals + ReadTotals::by", "", |m| m.trades.totals(&1).by(TimeUnit::Hour).await;
             Reads, "BucketRepository::totals", "of a range", |m| m.trades.totals(&1).from(at(SECOND + 2)).await;

@@ -26,10 +26,11 @@ impl<D> Archive<D> {
     /// # }
     /// ```
     ///
+    /// The number in its result is that of the archived documents, without their [related](crate::ArchiveBuilder::related) ones.
     /// [`plan`](DeleteBefore::plan) counts them, and lists the commands of the first chunk.
     ///
     /// # Cost
-    /// Four round trips, one more with a progress callback, and one for each chunk. The server examines only documents that
+    /// Four round trips, two more with related documents, one more with a progress callback, and one for each chunk. The server examines only documents that
     /// are old enough. With [related](crate::ArchiveBuilder::related) documents, a chunk is read and deleted in a transaction:
     /// three round trips, one for each collection of related documents, and another one if it has some.
     ///

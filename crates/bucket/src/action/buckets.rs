@@ -87,6 +87,6 @@ impl<K: Key, T: DeserializeOwned> Buckets<'_, K, T> {
         let ends = ends.map(|(first, last)| [first.token().clone(), last.token().clone()]);
         let has_more = buckets.len() == page.limit as usize;
         let edges = page.edges(PageToken::oldest(), PageToken::newest());
-        Ok(Page::around(buckets, page.start, ends, has_more, edges))
+        Ok(Page::around(buckets, &page.start, ends, has_more, edges))
     }
 }

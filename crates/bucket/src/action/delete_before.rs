@@ -1,9 +1,9 @@
 use std::borrow::Borrow;
 
 #[allow(unused_imports)] // the links of the documentation use them
-use mongo_patterns_core::ErrorKind::{Configuration, InvalidKey};
+use mongo_patterns_core::ErrorKind::{self, Configuration, InvalidArgument, InvalidKey};
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::settings::{check_bound, configuration};
+use mongo_patterns_core::settings::configuration;
 use mongo_patterns_core::{EncodeKey, EncodedKey, Error, Key, Result};
 use mongodb::bson::DateTime;
 
@@ -63,7 +63,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// # use mongo_patterns::bucket::BucketRepository;
     /// # use mongo_patterns::mongodb::bson::DateTime;
     /// # async fn f(trades: BucketRepository<u32, i32>, start_of_year: DateTime) -> mongo_patterns::Result<()> {
-    /// let deletion = trades.delete_before(start_of_year).chunk_buckets(500);
+    /// let deletion = trades.delete_before(start_of_year).chunk(500);
     /// let deleted = deletion.on_progress(|at| println!("{} pages", at.documents)).await?;
     /// # Ok(())
     /// # }
@@ -129,7 +129,7 @@ mongo_patterns_core::action! {
     pub struct DeleteBefore<'a> {
         shared: &'a Shared,
         time: DateTime,
-        chunk_buckets: u32,
+        chunk: u32,
         on_progress: Option<Box<dyn FnMut(DeletedItems) + Send + 'a>>,
     }
     "delete_before" => DeletedItems
@@ -138,7 +138,7 @@ mongo_patterns_core::action! {
 impl<'a> DeleteBefore<'a> {
     mongo_patterns_core::setters! {
         /// Sets the most buckets that one command deletes; 1000 by default.
-        chunk_buckets(buckets: u32) => chunk_buckets = buckets;
+        chunk(buckets: u32) => chunk = buckets;
         /// Sets a progress callback, which is called after each chunk.
         on_progress(call: impl FnMut(DeletedItems) + Send + 'a) => on_progress = Some(Box::new(call));
     }
@@ -146,11 +146,14 @@ impl<'a> DeleteBefore<'a> {
     async fn execute(mut self) -> Result<DeletedItems> {
         let (collection, settings) = self.shared.parts();
         check_time_field(settings)?;
-        check_bound("number of buckets of a chunk", self.chunk_buckets)?;
+        if self.chunk == 0 {
+            let text = "the number of buckets of a chunk is 0, nothing was deleted: set it to 1 or more";
+            return Err(Error::new(ErrorKind::InvalidArgument, text));
+        }
         let mut deleted = DeletedItems::default();
         let mut after: Option<String> = None;
         loop {
-            let options = first_by_id(false, self.chunk_buckets, Some(only_id()));
+            let options = first_by_id(false, self.chunk, Some(only_id()));
             let filter = all_before(settings, after.as_deref(), self.time);
             let found = Conn::new().find_all(collection, filter, options).await?;
             let ids: Vec<String> = found

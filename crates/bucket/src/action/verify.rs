@@ -55,8 +55,8 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// # }
     /// ```
     ///
-    /// It does not find documents with this key neither in the `_id` nor in the key field, nor those whose key field has
-    /// a value that is neither the key, nor its text, nor null.
+    /// It finds documents whose `_id` begins with the key, and whose key field has the key, its text, null, or no value.
+    /// [`verify`](Self::verify) finds the others, such as those with an `_id` of another form.
     ///
     /// # Cost
     /// That of [`verify`](Self::verify), in which the server reads the buckets of this key only.

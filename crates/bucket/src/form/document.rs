@@ -113,7 +113,7 @@ impl Reader<'_> {
                     "the items of a bucket are not valid BSON: replace the document by hand",
                 )
             })?;
-            let item = decode_item(self.settings, id, index, element)?;
+            let item = decode_item(self.settings, id, Some(index), element)?;
             items.push(item);
         }
         check_count(self.settings, document, self.selected, items.len())?;
@@ -168,7 +168,7 @@ pub(crate) fn read_item<T: DeserializeOwned>(settings: &Settings, bucket: &RawDo
     let id = bucket.get_str("_id").unwrap_or_default();
     let items = bucket.get_array(settings.items.as_str()).ok();
     let item = items.and_then(|items| items.get(0).ok().flatten());
-    item.map(|item| decode_item(settings, id, 0, item)).transpose()
+    item.map(|item| decode_item(settings, id, None, item)).transpose()
 }
 
 /// Decodes a bucket that has one item in place of the array.
@@ -186,9 +186,17 @@ pub(crate) fn read_unwound<K: Key, T: DeserializeOwned>(settings: &Settings, buc
     Ok((key, item))
 }
 
-fn decode_item<T: DeserializeOwned>(settings: &Settings, id: &str, index: usize, item: RawBsonRef<'_>) -> Result<T> {
+/// Decodes an item at an index of the array, if that is known.
+fn decode_item<T: DeserializeOwned>(
+    settings: &Settings,
+    id: &str,
+    index: Option<usize>,
+    item: RawBsonRef<'_>,
+) -> Result<T> {
     decode(item).map_err(|error| {
-        let (at, path) = (format!("{}.{index}", settings.items), path_of::<T>(item, &error));
+        let items = &settings.items;
+        let at = index.map_or_else(|| items.to_string(), |index| format!("{items}.{index}"));
+        let path = path_of::<T>(item, &error);
         not_of_type(error, Bson::String(id.to_owned())).in_path(&at, &path)
     })
 }

@@ -98,7 +98,7 @@ impl Serialize for Error {
             pattern: self.pattern(),
             operation: self.operation(),
             namespace: namespace.map(ToString::to_string),
-            field: self.field(),
+            field: self.0.field.as_deref(),
             step: self.step(),
             attempts: self.attempts(),
             stored_count: self.stored_count(),

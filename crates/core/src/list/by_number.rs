@@ -63,7 +63,7 @@ impl<T: Clone> ByNumber<'_, T> {
             .map(|(first, last)| [token(first), token(last)]);
         let [oldest, newest] = self.edges;
         let edges = page.edges(oldest, newest);
-        Ok(Page::around(items, page.start, ends, has_more, edges))
+        Ok(Page::around(items, &page.start, ends, has_more, edges))
     }
 }
 

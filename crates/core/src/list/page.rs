@@ -50,16 +50,23 @@ impl<I, T: Clone> Page<I, T> {
     /// Creates a page from its items, in their order, and the positions of the first and the last of them. `edges` are the
     /// positions before and after all items.
     #[doc(hidden)]
-    pub fn around(items: Vec<I>, start: PageStart<T>, ends: Option<[T; 2]>, has_more: bool, edges: [T; 2]) -> Self {
+    pub fn around(items: Vec<I>, start: &PageStart<T>, ends: Option<[T; 2]>, has_more: bool, edges: [T; 2]) -> Self {
         let [first, last] = ends.map_or([None, None], |ends| ends.map(Some));
+        // Of an empty list, an item that comes later is before the end, and after the start.
+        let [before_all, after_all] = edges.clone();
+        let (first_empty, last_empty) = match start.position() {
+            None => (after_all, before_all),
+            Some(given) => (given.clone(), given.clone()),
+        };
         let [previous, next] = start.around(first.clone(), last.clone(), has_more, edges);
-        let given = start.into_position();
+        let first_token = first.or(Some(first_empty));
+        let last_token = last.or(Some(last_empty));
         Self {
             items,
             previous,
             next,
-            first_token: first.or_else(|| given.clone()),
-            last_token: last.or(given),
+            first_token,
+            last_token,
         }
     }
 }

@@ -63,14 +63,6 @@ impl<T> PageStart<T> {
     }
 
     /// Returns the position.
-    pub fn into_position(self) -> Option<T> {
-        match self {
-            Self::First => None,
-            Self::After(position) | Self::Before(position) => Some(position),
-        }
-    }
-
-    /// Returns the position.
     pub fn position(&self) -> Option<&T> {
         match self {
             Self::First => None,

@@ -130,7 +130,7 @@ impl<T: DateToken> Asked<T> {
         let items = rows.iter().map(decode).collect::<Result<_>>()?;
         let [oldest, newest] = DatePosition::edges().map(T::at);
         let edges = self.edges(oldest, newest);
-        Ok(Page::around(items, self.start, ends, has_more, edges))
+        Ok(Page::around(items, &self.start, ends, has_more, edges))
     }
 
     /// Reads the documents of the page in a collection, and one more if there is one, in the direction of the read.

@@ -49,6 +49,7 @@ impl Order {
             let direction = match direction {
                 Bson::Int32(1) | Bson::Int64(1) => 1,
                 Bson::Int32(-1) | Bson::Int64(-1) => -1,
+                Bson::Double(direction) if direction.abs() == 1.0 => direction.signum() as i32,
                 _ => return Err(configuration("the direction of a field of the sort must be 1 or -1")),
             };
             if fields.last().is_some_and(|(last, _)| last == "_id") {

@@ -102,7 +102,7 @@ impl Query {
             let ends = positions.first().cloned().zip(positions.pop());
             let ends = ends.map(|(first, last)| [token(first), token(last)]);
             let edges = self.order.edges().map(token);
-            Ok(Page::around(found, start, ends, has_more, edges))
+            Ok(Page::around(found, &start, ends, has_more, edges))
         })
     }
 

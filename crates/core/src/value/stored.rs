@@ -45,8 +45,8 @@ pub fn path_of<T: DeserializeOwned>(value: RawBsonRef<'_>, error: &bson::error::
 fn text_of(path: &Path) -> String {
     let names = path.iter().filter_map(|segment| match segment {
         Segment::Seq { index } => Some(index.to_string()),
-        Segment::Map { key } => Some(key.clone()),
-        Segment::Enum { .. } | Segment::Unknown => None,
+        Segment::Map { key: name } | Segment::Enum { variant: name } => Some(name.clone()),
+        Segment::Unknown => None,
     });
     names.collect::<Vec<_>>().join(".")
 }
@@ -70,7 +70,9 @@ pub fn can_be_in(value: &Bson) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use mongodb::bson::rawdoc;
+    use std::collections::HashMap;
+
+    use mongodb::bson::{RawDocumentBuf, doc, rawdoc, serialize_to_document};
     use serde::Deserialize;
 
     use super::*;
@@ -86,27 +88,37 @@ mod tests {
     #[allow(dead_code)] // only decoded
     struct Review {
         stars: i32,
+        of: Option<Author>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[allow(dead_code)] // only decoded
+    enum Author {
+        Guest(HashMap<String, i32>),
     }
 
     #[test]
-    fn an_error_has_the_path_of_the_value_and_prints_only_its_field() {
-        for (stored, path, printed) in [
-            (rawdoc! { "name": 7, "reviews": [] }, "name", "(field `name`)"),
-            (rawdoc! { "reviews": [] }, "name", "(field `name`)"),
+    fn an_error_has_the_path_of_the_value_and_does_not_print_it() {
+        let second = [Bson::from(doc! { "stars": 1 }), doc! { "stars": "secret" }.into()];
+        for (stored, path) in [
+            (doc! { "name": 7, "reviews": [] }, "name"),
+            (doc! { "reviews": [] }, "name"),
+            (doc! { "name": "a", "reviews": 7 }, "reviews"),
+            (doc! { "name": "a", "reviews": second.to_vec() }, "reviews.1.stars"),
+            (doc! { "name": "a", "reviews": [{}] }, "reviews.0.stars"),
             (
-                rawdoc! { "name": "a", "reviews": [{ "stars": 1 }, { "stars": "secret" }] },
-                "reviews.1.stars",
-                "(field `reviews.1`)",
-            ),
-            (
-                rawdoc! { "name": "a", "reviews": [{}] },
-                "reviews.0.stars",
-                "(field `reviews.0`)",
+                doc! { "name": "a", "reviews": [{ "stars": 1, "of": { "Guest": { "49151": "x" } } }] },
+                "reviews.0.of.Guest.49151",
             ),
         ] {
+            let stored = RawDocumentBuf::try_from(&stored).unwrap();
             let error = decode::<Product>(&stored, "it cannot be read").unwrap_err();
             assert_eq!((error.kind(), error.field()), (ErrorKind::Decode, Some(path)));
-            assert_eq!(error.to_string(), format!("it cannot be read {printed}"));
+            let entry = error.of_document(7.into(), "document");
+            assert_eq!(entry.field(), Some(&*format!("document.{path}")));
+            assert_eq!(entry.to_string(), "it cannot be read (field `document`)");
+            let logged = serialize_to_document(&entry).unwrap().to_string();
+            assert!(!logged.contains(path), "{logged}");
         }
         let whole = decode::<i32>(&rawdoc! {}, "it cannot be read").unwrap_err();
         assert_eq!(whole.field(), None);

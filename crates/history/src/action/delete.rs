@@ -8,7 +8,7 @@ use mongodb::bson::Document;
 use crate::form::update::checked_with;
 use crate::query::change::Change;
 use crate::repository::{HistoryRepository, Shared};
-use crate::results::Deleted;
+use crate::results::DeletedDocument;
 use crate::write::change::Request;
 use crate::write::joined::change;
 
@@ -36,7 +36,7 @@ impl<D> HistoryRepository<D> {
     /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// As [`update`](Self::update), but no [`NotFound`]: then [`found`](Deleted::found) is `false`.
+    /// As [`update`](Self::update), but no [`NotFound`]: then [`found`](DeletedDocument::found) is `false`.
     pub fn delete(&self, id: impl IntoId) -> Delete<'_> {
         Delete::create(self.shared(), DocumentId::new(id), None, Document::new())
     }
@@ -60,11 +60,11 @@ action! {
     /// them. Other fields are refused with [`InvalidArgument`].
     with(fields: Document) => with = fields;
 
-    "delete" => Deleted
+    "delete" => DeletedDocument
 }
 
 impl Delete<'_> {
-    async fn execute(self) -> Result<Deleted> {
+    async fn execute(self) -> Result<DeletedDocument> {
         let id = self.id?.into_bson();
         let request = Request {
             change: Change::Delete,
@@ -77,6 +77,6 @@ impl Delete<'_> {
             Err(error) if error.kind() == ErrorKind::NotFound => (false, None),
             Err(error) => return Err(error),
         };
-        Ok(Deleted { found, revision })
+        Ok(DeletedDocument { found, revision })
     }
 }

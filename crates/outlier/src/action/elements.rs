@@ -107,7 +107,9 @@ impl<'a, E: DeserializeOwned + Send + 'a> Elements<'a, E> {
             });
             Ok(inline.chain(overflow.try_flatten()).right_stream())
         };
-        let elements = once(start).try_flatten().take(range.limit.unwrap_or(usize::MAX));
+        // A limit of 0 is an error, which must be polled.
+        let most = range.limit.map_or(usize::MAX, |limit| limit.max(1));
+        let elements = once(start).try_flatten().take(most);
         of_call(operation, elements)
     }
 

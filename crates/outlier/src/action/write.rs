@@ -43,8 +43,8 @@ impl<D, E> OutlierRepository<D, E> {
     /// It deletes an outlier in one transaction, so that no overflow document is left without its main document.
     ///
     /// # Cost
-    /// One round trip for a typical document. Four for an outlier, or three if this process knows it, and for a document
-    /// that does not exist. In a transaction of the caller, one, or two. The transaction has all overflow documents of the
+    /// One round trip for a typical document. Four for an outlier, and for a document that does not exist, or three if this process
+    /// knows that it is an outlier. In a transaction of the caller, one, or two. The transaction has all overflow documents of the
     /// list, and the server aborts it after 60 seconds.
     ///
     /// # Sessions and transactions

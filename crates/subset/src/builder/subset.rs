@@ -1,6 +1,6 @@
 //! A subset, as the user chooses it.
 
-use mongo_patterns_core::settings::{check_bound, configuration, required};
+use mongo_patterns_core::settings::{check_bound, configuration};
 use mongo_patterns_core::{FieldName, Result};
 use mongodb::bson::Document;
 
@@ -109,7 +109,10 @@ fn checked_order(sort: Document, parent: &FieldName, child_id: &FieldName) -> Re
         }
         order.push((field, direction));
     }
-    let (last, direction) = required(order.last().cloned(), "sort")?;
+    let (last, direction) = order
+        .last()
+        .cloned()
+        .ok_or_else(|| configuration("a subset has no order: call sort(..) on it, with at least one field"))?;
     if last != *child_id {
         order.push((child_id.clone(), direction));
     }

@@ -65,7 +65,7 @@ impl<C: DeserializeOwned> PageSource<C, ChildToken> for Children<'_, C> {
             let edges = [false, true].map(|after| ChildToken::edge(settings, subset, after));
             let items = found.iter().map(|child| decode(child)).collect::<Result<_>>();
             let items = items.map_err(|error| error.of_collection(children))?;
-            Ok(Page::around(items, page.start, ends, is_full, edges))
+            Ok(Page::around(items, &page.start, ends, is_full, edges))
         })
     }
 }
