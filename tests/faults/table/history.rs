@@ -2,7 +2,7 @@
 
 use futures::TryStreamExt;
 use futures::future::LocalBoxFuture;
-use mongo_patterns::history::{Deleted, Recorded};
+use mongo_patterns::history::{DeletedDocument, Recorded};
 use mongo_patterns::{Error, ErrorKind, Repository};
 use mongodb::Collection;
 use mongodb::bson::{Bson, DateTime, Document, doc};
@@ -191,7 +191,7 @@ fn without_copy(m: &Office) -> LocalBoxFuture<'_, ()> {
 const CHANGED: &[ErrorKind] = &[ErrorKind::RevisionMismatch];
 
 /// A repeated deletion finds nothing, and aborts its transaction: that is no retry of a transaction.
-fn found(deleted: Deleted) -> Result<String, Error> {
+fn found(deleted: DeletedDocument) -> Result<String, Error> {
     match deleted.found {
         true => Ok(format!("{deleted:?}")),
         false => Err(Error::new(ErrorKind::NotFound, "nothing was deleted")),
