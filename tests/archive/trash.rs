@@ -237,10 +237,16 @@ async fn wrong_settings_are_refused() {
         ] {
             assert_eq!(error.kind(), ErrorKind::SettingsMismatch, "{error:?}");
         }
-        // The time can change.
+        // The time changes by name only.
         let other_time = builder(db).expires_after(MONTH).build().unwrap();
-        other_time.ensure_indexes().await.unwrap();
-        ready.ensure_indexes().await.unwrap();
+        for error in [
+            other_time.ensure_indexes().await.unwrap_err(),
+            other_time.delete_before(new(0)).await.unwrap_err(),
+        ] {
+            assert_eq!(error.kind(), ErrorKind::SettingsMismatch, "{error:?}");
+        }
+        other_time.ensure_indexes().replace_settings().await.unwrap();
+        ready.ensure_indexes().replace_settings().await.unwrap();
         plain.drop_indexes().await.unwrap();
         for error in [
             ready.list().page().await.unwrap_err(),

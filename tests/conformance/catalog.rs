@@ -103,7 +103,10 @@ async fn ensure_indexes_stores_the_settings_once() {
             (of("schema", "contacts"), doc! { "version": "schemaVersion" }),
             (
                 of("archive", "sales"),
-                doc! { "age": "date", "archive_database": name, "archive_collection": "archived_sales" },
+                doc! {
+                    "age": "date", "archive_database": name, "archive_collection": "archived_sales",
+                    "keep": [["retentionPolicy", "permanent"]],
+                },
             ),
             (of("trash", "users"), deleted),
             (

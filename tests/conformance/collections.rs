@@ -154,7 +154,15 @@ async fn one_round_trip_checks_both_collections() {
         // pattern also the flag.
         let sales = ["hello", "find", "aggregate", "find", "find"];
         let product = ["hello", "find", "aggregate", "find"];
-        let each = ["listCollections", "listIndexes", "createIndexes", "update"];
+        // The entry is stored, other owners are looked for again, and it is confirmed.
+        let each = [
+            "listCollections",
+            "listIndexes",
+            "createIndexes",
+            "update",
+            "find",
+            "update",
+        ];
         assert_eq!(db.recorder().names(), [&sales[..], &each, &product, &each].concat());
     })
     .await;

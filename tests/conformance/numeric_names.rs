@@ -75,7 +75,7 @@ async fn a_bucket_accepts_a_numeric_field_but_no_numeric_item_id() {
 async fn an_outlier_accepts_numeric_fields() {
     testkit::run(async |db| {
         for tried in ["customers", "book_id", "has_extras", "customers_extra", "seq", "count"] {
-            for collection in ["sales", "extra_sales"] {
+            for collection in ["sales", "extra_sales", "mongo_patterns"] {
                 db.plain_collection::<Document>(collection).drop().await.unwrap();
             }
             let name = |usual| named(usual, tried);
@@ -121,7 +121,7 @@ async fn a_subset_accepts_numeric_fields_of_parents_and_children() {
             "reviews", "product_id", "review_id", "version", "total", "published", "text", "rating", "sum", "stars", "best",
             "top",
         ] {
-            for collection in ["product", "review"] {
+            for collection in ["product", "review", "mongo_patterns"] {
                 db.plain_collection::<Document>(collection).drop().await.unwrap();
             }
             let name = |usual| named(usual, tried);

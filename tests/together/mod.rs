@@ -1,3 +1,4 @@
 //! Tests of several patterns on the same documents and collections.
 
 mod history_and_trash;
+mod owns;

@@ -34,6 +34,7 @@ mongo_patterns_core::builder! {
     older_than(age: Duration) => older_than = Some(age);
 
     /// Keeps the documents that match a filter: they are not archived.
+    /// The [catalog](mongo_patterns_core::catalog) has the filter, so no run with another one moves or deletes them.
     keep(filter: Document) => keep = Some(filter);
 }
 

@@ -48,10 +48,12 @@ impl Shared {
     pub(crate) fn ensure(&self) -> Ensure<'_> {
         let field = self.age_field();
         let index = PlannedIndex::new(format!("{field}_1__id_1"), age::index(field));
+        let mut settings = doc! { "age": field, "files": true };
+        self.limit.add_settings(&mut settings);
         Ensure::new(
             self.operation("ensure_indexes"),
             None,
-            doc! { "age": field, "files": true },
+            settings,
             vec![Managed::by_id(&self.current).indexes(vec![index])],
         )
         .fields(vec![("age", field)])

@@ -35,6 +35,7 @@ mongo_patterns_core::builder! {
     older_than(age: Duration) => older_than = Some(age);
 
     /// Keeps the documents that match a filter: they are not archived, and not deleted in the archive.
+    /// The [catalog](mongo_patterns_core::catalog) has the filter, so no run with another one moves or deletes them.
     keep(filter: Document) => keep = Some(filter);
 
     /// Keeps, of the old documents with the same value in a field, the newest one. It is for the revisions of a history: the

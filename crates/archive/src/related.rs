@@ -16,6 +16,7 @@
 
 use std::collections::HashSet;
 
+use mongo_patterns_core::catalog::Owned;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::document_id::{bytes, with_ids};
 use mongo_patterns_core::error::refused_move;
@@ -109,6 +110,12 @@ impl Related {
             let index = PlannedIndex::new(format!("{field}_1"), doc! { field: 1 }).or_longer();
             Managed::new(collection, field, reason).indexes(vec![index])
         })
+    }
+
+    /// Returns what no other archive may own: the ids in archived documents. A repository of them can have the collection.
+    pub(crate) fn owned(&self) -> impl Iterator<Item = Owned> {
+        let related = self.collections.iter();
+        related.map(|one| Owned::field(&one.archived, one.field.as_str(), "related"))
     }
 
     /// Returns the ids by which related documents name these. None names one by null, an array or a missing value.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use mongo_patterns_core::age::{self, AgeLimit};
+use mongo_patterns_core::catalog::Owned;
 use mongo_patterns_core::index::{Checks, Ensure, Managed, PlannedIndex};
 use mongo_patterns_core::lanes::Lanes;
 use mongo_patterns_core::stored::decode;
@@ -100,13 +101,17 @@ impl Shared {
             of_current.push(PlannedIndex::new(name, doc! { by.as_str(): 1, age: 1 }).or_longer());
             settings.insert("keep_newest_by", by.as_str());
         }
+        self.limit.add_settings(&mut settings);
         related.add_settings(&mut settings);
         let mut collections: Vec<Managed> = vec![related.managed(&self.archived, vec![by_age()])];
         collections.extend(related.managed_related(true));
         collections.push(related.managed(&self.current, of_current));
         collections.extend(related.managed_related(false));
+        let mut owned = vec![Owned::collection(&self.archived)];
+        owned.extend(related.owned());
         Ensure::new(self.operation("ensure_indexes"), None, settings, collections)
             .fields(vec![("age", age)])
+            .owns(owned)
             .remembered_in(self.checks.indexes_exist())
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 #[allow(unused_imports)] // the documentation links to it
 use mongo_patterns_core::ErrorKind;
+use mongo_patterns_core::catalog::Owned;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::index::{Checks, Ensure, Managed, PlannedIndex};
 use mongo_patterns_core::lanes::Lanes;
@@ -54,12 +55,14 @@ impl Shared {
 
     /// Returns what checks the collections, creates the indexes, stores the entry of the catalog, and shards the collections.
     pub(crate) fn ensure(&self) -> Ensure<'_> {
-        let settings = doc! { "trash_database": self.trash.namespace().db, "trash_collection": self.trash.name() };
+        let mut settings = doc! { "trash_database": self.trash.namespace().db, "trash_collection": self.trash.name() };
         let mut indexes = vec![
             PlannedIndex::new(BY_DOCUMENT, doc! { ID: 1, DELETED_AT: -1, "_id": -1 }),
             PlannedIndex::new(BY_TIME, age::index(DELETED_AT)),
         ];
-        if self.expires_after.is_some() {
+        if let Some(time) = self.expires_after {
+            let time = i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+            settings.insert("expires_after_ms", time);
             let expiry = PlannedIndex::new(format!("{EXPIRES_AT}_1"), doc! { EXPIRES_AT: 1 });
             indexes.push(expiry.expiring(0));
         }
@@ -74,6 +77,7 @@ impl Shared {
             ],
         )
         .fields(vec![("trash_collection", ID)])
+        .owns(vec![Owned::collection(&self.trash)])
         .remembered_in(self.checks.indexes_exist())
     }
 }
@@ -100,7 +104,8 @@ mongo_patterns_core::builder! {
     with retry, max_time;
 
     /// Sets the time after which the server deletes an entry, from its deletion by the clock of the client; by default
-    /// never. Another time concerns later deletions.
+    /// never. The [catalog](mongo_patterns_core::catalog) has the time. Another one, after
+    /// [`replace_settings`](mongo_patterns_core::index::EnsureIndexes::replace_settings), concerns later deletions.
     expires_after(time: Duration) => expires_after = Some(time);
 }
 

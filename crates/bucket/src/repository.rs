@@ -71,6 +71,7 @@ impl Shared {
         )
         .fields(settings.fields())
         .own(settings.own_fields(collection))
+        .owns(settings.owned(collection))
     }
 
     /// Returns the collection and the settings.

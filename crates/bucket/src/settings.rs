@@ -12,7 +12,7 @@ pub(crate) mod window;
 
 use std::time::Duration;
 
-use mongo_patterns_core::catalog::{OwnField, OwnFields};
+use mongo_patterns_core::catalog::{OwnField, OwnFields, Owned};
 use mongo_patterns_core::index::PlannedIndex;
 use mongo_patterns_core::{FieldName, RetryPolicy};
 use mongodb::bson::{Document, RawDocumentBuf, doc};
@@ -106,6 +106,20 @@ impl Settings {
             collection: buckets,
             fields,
         }
+    }
+
+    /// Returns what no other repository may own: its buckets are no documents of another pattern.
+    pub(crate) fn owned(&self, buckets: &Collection<RawDocumentBuf>) -> Vec<Owned> {
+        let mut owned = vec![
+            Owned::documents(buckets, "buckets"),
+            Owned::field(buckets, self.items.as_str(), "items_field"),
+            Owned::field(buckets, self.count.as_str(), "count_field"),
+        ];
+        let figures = self.figures.iter();
+        owned.extend(figures.map(|figures| Owned::field(buckets, figures.field.as_str(), "figures_field")));
+        let windows = self.windows.iter();
+        owned.extend(windows.map(|windows| Owned::field(buckets, windows.field.as_str(), "window_field")));
+        owned
     }
 
     /// Returns the indexes of a collection with these settings.

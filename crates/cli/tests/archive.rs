@@ -32,8 +32,15 @@ async fn there_and_back(db: &TestDatabase) {
     let status = archive(&of("status"));
     status.ends(0, json!({ "documents": 8, "due": 5 }));
     assert!(status.summary()["oldest_due"].as_str().unwrap().contains('T'));
-    let dry = archive(&[&of("run")[..], &["--dry-run", "--keep", r#"{"_id": 7}"#]].concat());
+    // The documents to keep are a setting.
+    let keep = ["--keep", r#"{"_id": 7}"#];
+    archive(&[&of("run")[..], &keep].concat()).says(2, "`keep`");
+    archive(&[&["indexes", "--create", "--replace-settings"][..], &keep].concat()).ok();
+    archive(&of("run")).says(2, "`keep`");
+    archive(&["delete", "--older-than", "1"]).says(2, "`keep`");
+    let dry = archive(&[&of("run")[..], &["--dry-run"], &keep].concat());
     assert_eq!(dry.summary()["documents"], 4, "{dry:?}");
+    archive(&["indexes", "--create", "--replace-settings"]).ok();
     archive(&of("plan")).ok().shows(["archived_sales"]);
     assert_eq!(archived.count_documents(doc! {}).await.unwrap(), 0);
     let run = archive(&[&of("run")[..], &["--chunk", "2"]].concat());

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use mongodb::bson::{DateTime, Document, doc};
 
+use crate::catalog::storable_filter;
 use crate::error::Result;
 use crate::field::{FieldName, no_array};
 use crate::migration::and;
@@ -34,6 +35,14 @@ impl AgeLimit {
         }
         let age = required(older_than, "older_than")?;
         Ok(Self { field, age, keep })
+    }
+
+    /// Adds the settings of the stored form: the filter, by which no other archive of the collection may move or delete
+    /// documents. The age is a matter of each run.
+    pub fn add_settings(&self, settings: &mut Document) {
+        if let Some(keep) = &self.keep {
+            settings.insert("keep", storable_filter(keep));
+        }
     }
 
     /// Returns the time before which a document is old enough, by the clock of this process.

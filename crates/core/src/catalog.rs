@@ -9,6 +9,18 @@
 //! index of other settings exists, and no document has a value of the application in a field that only the pattern writes.
 //! Dry runs and plans of repairs need none.
 //!
+//! # Owners
+//!
+//! An entry also has what its repository owns: the fields that only it may write, such as the flag of a list, and its second
+//! collection. `ensure_indexes()` and all other calls that read the catalog refuse a field or a second collection that another
+//! entry owns, with `SettingsMismatch`, and name the call of the builder that chooses another one. Two patterns of which one
+//! makes several documents of a thing and the other takes each document for one thing, such as intervals and embedded
+//! children, are refused in one collection. Of two such repositories that call `ensure_indexes()` at the same time, at most one
+//! succeeds.
+//!
+//! The names of collections are compared within one catalog, so two databases can share a second collection in a third one
+//! unnoticed. The entry of a repository that is no longer used can be deleted.
+//!
 //! # Stored form
 //!
 //! One document for each bucket collection, and for each array field that another pattern manages:
@@ -17,6 +29,12 @@
 //! {
 //!   "_id": { "kind": "outlier", "collection": "sales", "field": "customers_purchased" },
 //!   "settings": { "array": "customers_purchased", "threshold": 50, "extras_collection": "extra_sales" },
+//!   "owns": [
+//!     { "collection": "sales", "field": "_id", "shared": "parents" },
+//!     { "collection": "sales", "field": "customers_purchased" },
+//!     { "collection": "sales", "field": "has_extras" },
+//!     { "collection": "extra_sales" }
+//!   ],
 //!   "format": 1,
 //!   "library": "0.1.0",
 //!   "created": { "$date": "2026-11-22T12:00:00Z" },
@@ -24,7 +42,10 @@
 //! }
 //! ```
 //!
-//! `settings` has all settings of the stored form; a missing one is `null`. `format` is the version of this form.
+//! `settings` has all settings of the stored form; a missing one is `null`. `owns` has fields and second collections, with
+//! their `database` if it is another one. Entries with the same word in `shared` can both have a field. The next
+//! `ensure_indexes()` adds `owns` to an entry of an earlier version. While a repository looks for other owners, its new entry is
+//! `unconfirmed`. `format` is the version of this form.
 //! Where the type of a repository knows the type of its keys, as that of buckets does, `key_type` is their BSON type, by its
 //! name in `$jsonSchema`: `int` for all types of integers, which have one form. An entry of a version without this setting
 //! is valid for keys of each type, and the next `ensure_indexes()` adds it. Other ids are of any type, which is not stored.
@@ -50,6 +71,8 @@
 //! with other ones. An operator's call that rewrites a whole collection has no such protection.
 
 mod entry;
+mod filter;
+mod owned;
 mod plausible;
 mod record;
 mod records;
@@ -60,6 +83,10 @@ use mongodb::options::{CollectionOptions, ReadConcern, WriteConcern};
 
 #[doc(hidden)]
 pub use self::entry::{Entry, StoredSettings};
+#[doc(hidden)]
+pub use self::filter::storable_filter;
+#[doc(hidden)]
+pub use self::owned::Owned;
 #[doc(hidden)]
 pub use self::plausible::{OwnField, OwnFields, check_fields, implausible};
 pub use self::record::{Position, Record};

@@ -92,6 +92,10 @@ pub trait Repository: sealed::Sealed + Send + Sync {
     /// # }
     /// ```
     ///
+    /// `collMod` replaces the validator of a collection. Join those of several repositories, and one of your own, in one
+    /// document: `doc! { "$and": [of_lines, of_views, yours] }`.
+    // proof: together::owns::validators_of_one_collection_are_joined
+    ///
     /// Stored documents of another layout, such as those before a migration, violate it: set it after the migration, or
     /// with the validation level `moderate`.
     fn validators(&self) -> Vec<Validator>;
@@ -129,7 +133,7 @@ pub trait Repository: sealed::Sealed + Send + Sync {
     /// one for the indexes of each collection that needs some. A pattern of several collections first finds out what the
     /// server is, with one more.
     ///
-    /// The first time, one round trip more for each collection whose indexes are created, one to store the settings, and up
+    /// The first time, one round trip more for each collection whose indexes are created, three to store the settings, and up
     /// to three to check that stored documents fit them. The server reads the whole collection for an index, and for some
     /// checks.
     ///
@@ -144,7 +148,8 @@ pub trait Repository: sealed::Sealed + Send + Sync {
     /// With nothing written: [`Unsupported`] for a pattern of several collections on a standalone, which has no
     /// transactions. [`SettingsMismatch`] when the catalog has other settings, or has none and the stored documents do not
     /// fit, as the pattern documents on its `impl`, unless you [replace](EnsureIndexes::replace_settings) them.
-    /// [`IndexMismatch`] when an existing index conflicts, [`UnsupportedCollation`] when the collation of a collection is
+    /// Also [`SettingsMismatch`] when another repository [owns](crate::catalog#owners) one of its fields or its second
+    /// collection, whether you replace the settings or not. [`IndexMismatch`] when an existing index conflicts, [`UnsupportedCollation`] when the collation of a collection is
     /// not the simple one, under which different ids could be equal, and [`Configuration`] when one is a view, a time
     /// series, capped or clustered.
     ///

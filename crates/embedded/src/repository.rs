@@ -1,3 +1,4 @@
+use mongo_patterns_core::catalog::Owned;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::index::{Ensure, Managed};
 use mongo_patterns_core::lanes::Lanes;
@@ -40,6 +41,10 @@ impl Shared {
             settings.stored_form(),
             vec![parents],
         )
+        .owns(vec![
+            Owned::documents(&self.collection, "parents"),
+            Owned::field(&self.collection, settings.children.as_str(), "children_field").shared_as("children"),
+        ])
     }
 }
 

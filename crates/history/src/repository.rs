@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use mongo_patterns_core::catalog::Owned;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::follow::with_majority;
 use mongo_patterns_core::index::{Checks, Ensure, FindDuplicates, Managed};
@@ -66,7 +67,20 @@ impl Shared {
             self.operation("ensure_indexes"),
             settings.stored_form(self.revisions.name()),
         );
-        Ensure::new(call, None, stored, vec![revisions, current]).fields(settings.fields_of_revision())
+        // A source of references with a history has the revision as its version.
+        let mut owned = vec![
+            Owned::field(&self.current, revision, "revision_field").shared_as("version"),
+            Owned::field(&self.current, settings.time.as_str(), "time_field"),
+            Owned::collection(&self.revisions),
+        ];
+        owned.extend(
+            settings
+                .change_fields()
+                .map(|field| Owned::field(&self.current, field, "change_fields")),
+        );
+        Ensure::new(call, None, stored, vec![revisions, current])
+            .fields(settings.fields_of_revision())
+            .owns(owned)
     }
 
     /// Returns what the deployment is. One round trip, once.

@@ -1,5 +1,6 @@
 //! The repository, and what its actions share.
 
+use mongo_patterns_core::catalog::Owned;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::index::{Checks, Ensure, Managed};
 use mongo_patterns_core::lanes::Lanes;
@@ -39,6 +40,12 @@ impl Shared {
             .indexes(settings.indexes());
         Ensure::new(call, None, settings.stored_form(), vec![managed])
             .fields(settings.fields())
+            .owns(vec![
+                Owned::documents(&self.collection, "intervals"),
+                Owned::field(&self.collection, settings.from.as_str(), "valid_from_field"),
+                Owned::field(&self.collection, settings.to.as_str(), "valid_to_field"),
+                Owned::field(&self.collection, settings.valid.as_str(), "valid_field"),
+            ])
             .in_transactions()
     }
 

@@ -73,6 +73,7 @@ impl Shared {
         Ensure::new(call, Some(settings.array.as_str()), stored, collections)
             .fields(settings.fields_of_overflow())
             .own(settings.own_fields(main))
+            .owns(settings.owned(main, overflow))
             .fits(self)
             .remembered_in(self.checks.indexes_exist())
     }

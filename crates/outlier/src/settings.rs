@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mongo_patterns_core::catalog::{OwnField, OwnFields};
+use mongo_patterns_core::catalog::{OwnField, OwnFields, Owned};
 use mongo_patterns_core::index::PlannedIndex;
 use mongo_patterns_core::{FieldName, RetryPolicy};
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
@@ -80,6 +80,16 @@ impl Settings {
             collection: main,
             fields: vec![flag],
         }
+    }
+
+    /// Returns what no other repository may own.
+    pub(crate) fn owned(&self, main: &Collection<RawDocumentBuf>, overflow: &Collection<RawDocumentBuf>) -> Vec<Owned> {
+        vec![
+            Owned::documents(main, "parents"),
+            Owned::field(main, self.array.as_str(), "array_field"),
+            Owned::field(main, self.flag.as_str(), "flag_field"),
+            Owned::collection(overflow),
+        ]
     }
 
     /// Returns the settings of the stored form.

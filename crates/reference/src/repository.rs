@@ -1,5 +1,6 @@
 //! The repository, and what its actions share.
 
+use mongo_patterns_core::catalog::Owned;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::follow::with_majority;
 use mongo_patterns_core::index::{Checks, Ensure, Managed};
@@ -66,8 +67,23 @@ impl Shared {
         let names: Vec<&str> = self.referring.iter().map(Collection::name).collect();
         let stored = self.settings.stored_form(self.sources.name(), &names);
         let field = self.settings.references[0].name.as_str();
+        let references = self.settings.references.iter().enumerate();
+        let mut owned: Vec<Owned> = references
+            .map(|(number, reference)| {
+                let method = if number == 0 {
+                    "reference_field"
+                } else {
+                    "Reference::new"
+                };
+                Owned::field(self.collection_of(reference), reference.name.as_str(), method)
+            })
+            .collect();
+        // Other references to the same sources use it too, and a history of the sources writes it.
+        owned.push(Owned::field(&self.sources, self.settings.version.as_str(), "version_field").shared_as("version"));
         // A document can be without a reference, so a sample of documents decides nothing.
-        Ensure::new(self.operation("ensure_indexes"), Some(field), stored, collections).fits(self)
+        Ensure::new(self.operation("ensure_indexes"), Some(field), stored, collections)
+            .owns(owned)
+            .fits(self)
     }
 
     /// Returns the same with the write concern `majority`.

@@ -1,6 +1,6 @@
 //! The repository, and what its calls share.
 
-use mongo_patterns_core::catalog::{OwnField, OwnFields};
+use mongo_patterns_core::catalog::{OwnField, OwnFields, Owned};
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::index::{Ensure, Managed, PlannedIndex};
 use mongo_patterns_core::lanes::Lanes;
@@ -55,6 +55,7 @@ impl Shared {
             collection,
             fields: vec![field],
         })
+        .owns(vec![Owned::field(collection, version, "version_field")])
     }
 }
 

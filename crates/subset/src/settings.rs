@@ -6,7 +6,7 @@ pub(crate) mod subset;
 
 use std::time::Duration;
 
-use mongo_patterns_core::catalog::{OwnField, OwnFields};
+use mongo_patterns_core::catalog::{OwnField, OwnFields, Owned};
 use mongo_patterns_core::index::PlannedIndex;
 use mongo_patterns_core::{FieldName, RetryPolicy};
 use mongodb::Collection;
@@ -138,6 +138,21 @@ impl Settings {
             collection: parents,
             fields,
         }
+    }
+
+    /// Returns what no other repository may own. The array of the first subset can be one of embedded children too, whose
+    /// migration sets the version of each parent.
+    pub(crate) fn owned(&self, parents: &Collection<RawDocumentBuf>) -> Vec<Owned> {
+        let mut owned = vec![
+            Owned::documents(parents, "parents"),
+            Owned::field(parents, self.first().field.as_str(), "Subset::new").shared_as("children"),
+            Owned::field(parents, self.version.as_str(), "version_field"),
+        ];
+        let further = self.subsets[1..].iter();
+        owned.extend(further.map(|subset| Owned::field(parents, subset.field.as_str(), "Subset::new")));
+        let figures = self.figures.iter();
+        owned.extend(figures.map(|figure| Owned::field(parents, figure.field.as_str(), figure.kind.method())));
+        owned
     }
 
     /// Returns the settings of the stored form.

@@ -37,7 +37,7 @@ async fn a_cluster_is_set_up_once() {
         assert_eq!(first.indexes.created, names);
         let steps = "hello, find collections, find mongo_patterns, listCollections, listIndexes trades, aggregate trades, \
             createIndexes trades, shardCollection trades, listCollections, listIndexes trades, \
-            createIndexes trades, update mongo_patterns";
+            createIndexes trades, update mongo_patterns, find mongo_patterns, update mongo_patterns";
         assert_eq!(text(db, &router.sent()), steps);
         repositories.trades.append(&1, &spread(0)).await.unwrap();
         router.sent();
@@ -261,7 +261,7 @@ async fn a_command_that_conflicts_with_another_client_is_repeated() {
         let expected = "createIndexes trades, listIndexes trades, createIndexes trades, listIndexes trades, \
             createIndexes trades, shardCollection trades, find collections, shardCollection trades, \
             find collections, shardCollection trades, listCollections, listIndexes trades, createIndexes trades, \
-            listIndexes trades, createIndexes trades, update mongo_patterns";
+            listIndexes trades, createIndexes trades, update mongo_patterns, find mongo_patterns, update mongo_patterns";
         assert_eq!(text(db, &repeated), expected);
         assert_eq!(repositories.trades.verify_shard_keys().await.unwrap(), []);
 

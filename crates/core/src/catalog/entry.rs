@@ -2,8 +2,9 @@
 
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
-use mongodb::options::FindOneOptions;
+use mongodb::options::{FindOneOptions, FindOptions};
 
+use super::owned::Owned;
 use super::{COLLECTION, catalog_of};
 use crate::conn::Conn;
 use crate::error::{Error, ErrorKind, Remedy, Result};
@@ -12,6 +13,10 @@ use crate::value::same::same_value;
 
 /// The version of the stored form.
 const FORMAT: i32 = 1;
+/// The field of an entry that its creator may still remove, because another one may own the same.
+const UNCONFIRMED: &str = "unconfirmed";
+/// How often an entry is stored while other clients remove it.
+const ATTEMPTS: usize = 5;
 
 /// The entry of a managed collection, with the settings of a repository.
 #[doc(hidden)]
@@ -20,6 +25,7 @@ pub struct Entry {
     namespace: String,
     catalog: Collection<RawDocumentBuf>,
     settings: Document,
+    pub(crate) owns: Vec<Owned>,
 }
 
 /// The settings in the catalog, before a migration that changes them.
@@ -52,14 +58,15 @@ impl Entry {
             namespace: collection.namespace().to_string(),
             catalog: catalog_of(collection, collection.write_concern().cloned()),
             settings,
+            owns: Vec::new(),
         }
     }
 
-    /// Compares the settings with the stored ones. Returns whether there are any. One round trip.
+    /// Compares the settings with the stored ones, and what it owns with other entries. Returns whether there are any. One round trip.
     ///
     /// # Errors
-    /// [`SettingsMismatch`](ErrorKind::SettingsMismatch), and [`Unsupported`](ErrorKind::Unsupported) when a later
-    /// version of the library wrote the entry.
+    /// [`SettingsMismatch`](ErrorKind::SettingsMismatch), also when another entry owns the same, and
+    /// [`Unsupported`](ErrorKind::Unsupported) when a later version of the library wrote the entry.
     pub async fn check(&self, conn: &mut Conn<'_>) -> Result<bool> {
         match self.read(conn).await? {
             Some(stored) => self.compare(&stored, &[]).map(|()| true),
@@ -107,46 +114,88 @@ impl Entry {
         }
     }
 
-    /// Stores the settings if there are none. Two round trips where there is an entry.
+    /// Stores the settings if there are none, and what it owns. At most three round trips.
     ///
     /// # Errors
     /// Those of [`check`](Self::check), for settings of another client. None when the user may not write the catalog.
     pub async fn store(&self, conn: &mut Conn<'_>) -> Result<()> {
         let now = |field: &str| doc! { "$ifNull": [field, "$$NOW"] };
         let kept = |field: &str, value: Bson| doc! { "$ifNull": [field, { "$literal": value }] };
-        let update = doc! { "$set": {
+        let fields = doc! {
             "settings": kept("$settings", self.settings.clone().into()),
             "format": kept("$format", FORMAT.into()),
             "library": kept("$library", env!("CARGO_PKG_VERSION").into()),
             "created": now("$created"),
             "changed": now("$changed"),
-        } };
-        let purpose = "store the settings in the catalog";
-        let step = Step::upsert_one(purpose, &self.catalog, self.filter(), vec![update]);
-        match conn.write(step).await.map_err(Error::from) {
+            "owns": kept("$owns", self.stored_owns()),
+        };
+        match self.write("store the settings in the catalog", fields, conn).await {
             Err(error) if error.kind() == ErrorKind::Unauthorized => Ok(()),
-            Err(error) => Err(error),
-            Ok(Some(reply)) if reply.matched > 0 => self.check(conn).await.map(drop),
-            Ok(_) => Ok(()),
+            stored => stored,
         }
     }
 
-    /// Replaces the settings, or stores them.
+    /// Replaces the settings and what it owns, or stores them. At most three round trips.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// [`SettingsMismatch`](ErrorKind::SettingsMismatch) when another entry owns the same, and those of the driver.
     pub async fn replace(&self, conn: &mut Conn<'_>) -> Result<()> {
-        let update = doc! { "$set": {
+        let fields = doc! {
             "settings": { "$literal": self.settings.clone() },
             "format": FORMAT,
             "library": env!("CARGO_PKG_VERSION"),
             "created": { "$ifNull": ["$created", "$$NOW"] },
             "changed": "$$NOW",
-        } };
-        let purpose = "change the settings in the catalog";
-        let step = Step::upsert_one(purpose, &self.catalog, self.filter(), vec![update]);
-        conn.write(step).await?;
-        Ok(())
+            "owns": { "$literal": self.stored_owns() },
+        };
+        self.write("change the settings in the catalog", fields, conn).await
+    }
+
+    /// Writes the entry, and then looks for other owners: of two clients that write at the same time, at most one succeeds.
+    ///
+    /// The client that creates an entry removes it if another one owns the same. Until it has looked, the entry is not
+    /// confirmed, and other clients that find it look themselves. So none relies on an entry that is removed.
+    async fn write(&self, purpose: &'static str, mut fields: Document, conn: &mut Conn<'_>) -> Result<()> {
+        let is_new = doc! { "$eq": [{ "$type": "$settings" }, "missing"] };
+        fields.insert(UNCONFIRMED, doc! { "$cond": [is_new, true, format!("${UNCONFIRMED}")] });
+        for _ in 0..ATTEMPTS {
+            let update = vec![doc! { "$set": fields.clone() }];
+            let step = Step::upsert_one(purpose, &self.catalog, self.filter(), update);
+            let is_created = conn.write(step).await?.is_some_and(|reply| reply.matched == 0);
+            let found = conn
+                .read_written(self.find("look for other owners in the catalog"))
+                .await?;
+            if let Some(found) = found {
+                match self.select(found.decoded()?, "its settings were not stored") {
+                    Ok(Some(stored)) => self.compare(&stored, &[])?,
+                    Ok(None) => continue,
+                    Err(error) => {
+                        if is_created {
+                            let mut filter = self.filter();
+                            filter.insert(UNCONFIRMED, true);
+                            conn.write(Step::delete_one("remove the entry", &self.catalog, filter))
+                                .await?;
+                        }
+                        return Err(error);
+                    }
+                }
+            }
+            let confirm = vec![doc! { "$unset": UNCONFIRMED }];
+            let confirm = Step::update_one("confirm the entry", &self.catalog, self.filter(), confirm);
+            if conn.write(confirm).await?.is_none_or(|reply| reply.matched > 0) {
+                return Ok(());
+            }
+        }
+        Err(Error::new(
+            ErrorKind::Contention,
+            "other clients store and remove the entry in the catalog: try again later",
+        ))
+    }
+
+    fn stored_owns(&self) -> Bson {
+        let database = &self.catalog.namespace().db;
+        let owns = self.owns.iter().map(|owned| owned.stored_form(database));
+        owns.collect::<Vec<_>>().into()
     }
 
     /// Returns whether the pattern has another entry with these settings. One round trip.
@@ -174,22 +223,51 @@ impl Entry {
         doc! { "_id": self.id.clone() }
     }
 
-    /// Reads the entry. `None` also when the user may not read the catalog.
-    async fn read(&self, conn: &mut Conn<'_>) -> Result<Option<Document>> {
-        let find = Step::find_one(
-            "read the settings in the catalog",
-            &self.catalog,
-            self.filter(),
-            FindOneOptions::default(),
-        );
-        match conn.read(find).await.map_err(Error::from) {
-            Ok(reply) => Ok(reply.decoded()?.pop()),
+    /// Reads the entry, and checks that no other one owns the same. `None` also when the user may not read the catalog.
+    pub(crate) async fn read(&self, conn: &mut Conn<'_>) -> Result<Option<Document>> {
+        match conn
+            .read(self.find("read the settings in the catalog"))
+            .await
+            .map_err(Error::from)
+        {
+            Ok(reply) => self.select(reply.decoded()?, "nothing was written"),
             Err(error) if error.kind() == ErrorKind::Unauthorized => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    fn compare(&self, stored: &Document, except: &[&str]) -> Result<()> {
+    /// Finds the entry, and those that own something in the same collections.
+    fn find(&self, purpose: &'static str) -> Step {
+        let collections: Vec<&str> = self.owns.iter().map(Owned::collection_name).collect();
+        let filter = doc! { "$or": [self.filter(), { "owns.collection": { "$in": collections } }] };
+        Step::find(purpose, &self.catalog, filter, FindOptions::default())
+    }
+
+    /// Returns the entry, or refuses what another one owns.
+    fn select(&self, found: Vec<Document>, effect: &str) -> Result<Option<Document>> {
+        let database = &self.catalog.namespace().db;
+        let mut own = None;
+        for entry in found {
+            let Some(id) = entry.get_document("_id").ok().filter(|id| **id != self.id) else {
+                own = Some(entry);
+                continue;
+            };
+            let owns = entry.get_array("owns").into_iter().flatten();
+            for other in owns.filter_map(Bson::as_document) {
+                if let Some(owned) = self.owns.iter().find(|owned| owned.is_of(other, database)) {
+                    return Err(owned.refused(id, effect));
+                }
+            }
+        }
+        Ok(own)
+    }
+
+    /// Returns whether an entry says what it owns, and its creator does not remove it.
+    pub(crate) fn is_confirmed(stored: &Document) -> bool {
+        stored.contains_key("owns") && !stored.contains_key(UNCONFIRMED)
+    }
+
+    pub(crate) fn compare(&self, stored: &Document, except: &[&str]) -> Result<()> {
         self.compare_with(&self.settings, stored, except)
     }
 

@@ -8,7 +8,7 @@ use tokio::sync::OnceCell;
 use super::plan::Created;
 use super::{EnsuredIndexes, FindDuplicates, IndexPlan, Managed, State, collection};
 use crate::action::Call;
-use crate::catalog::{Entry, OwnFields, check_fields};
+use crate::catalog::{Entry, OwnFields, Owned, check_fields};
 use crate::conn::Conn;
 use crate::error::{ErrorKind, Result};
 use crate::plan::PlannedCommand;
@@ -71,6 +71,8 @@ impl<'a> Ensure<'a> {
     crate::setters! {
         /// Sets the settings that name a field of each document of the first collection.
         fields(fields: Vec<(&'static str, &'a str)>) => fields = fields;
+        /// Sets what no other repository may own.
+        owns(owns: Vec<Owned>) => entry.owns = owns;
         /// Sets the fields that only the repository writes, in documents that the application writes too.
         own(own: OwnFields<'a>) => own = Some(own);
         /// Sets a further check of the stored documents, before settings are stored for the first time.
@@ -170,7 +172,7 @@ impl<'a> Ensure<'a> {
     }
 
     /// Compares the settings with the catalog, creates the missing indexes, and stores the settings if there are none,
-    /// or if the collections were dropped. Up to seven round trips.
+    /// or if the collections were dropped. Up to nine round trips.
     ///
     /// # Errors
     /// Those of [`check`](Self::check) and [`create_missing`](Self::create_missing), with nothing written, and those of
@@ -222,7 +224,7 @@ impl<'a> Ensure<'a> {
     }
 
     /// Stores the settings in the catalog where there are none, if the documents fit. For a migration that comes before the
-    /// indexes. Up to four round trips.
+    /// indexes. Up to six round trips.
     ///
     /// # Errors
     /// [`SettingsMismatch`](ErrorKind::SettingsMismatch), with nothing written, and those of [`Entry::store`].
@@ -293,7 +295,7 @@ impl<'a> Ensure<'a> {
         let ensured = self.create_in(state, created, conn).await?;
         match state {
             State::Stored => {}
-            State::None => self.entry.store(conn).await?,
+            State::None | State::Unconfirmed => self.entry.store(conn).await?,
             State::Dropped => self.entry.replace(conn).await?,
         }
         Ok(ensured)
@@ -315,9 +317,12 @@ impl<'a> Ensure<'a> {
     /// Those of [`Entry::check`], unless the collections were dropped.
     pub fn check<'s>(&'s self, conn: &'s mut Conn<'_>) -> BoxFuture<'s, Result<State>> {
         Box::pin(async move {
-            match self.entry.check(conn).await {
-                Ok(true) => Ok(State::Stored),
-                Ok(false) => Ok(State::None),
+            let Some(stored) = self.entry.read(conn).await? else {
+                return Ok(State::None);
+            };
+            match self.entry.compare(&stored, &[]) {
+                Ok(()) if Entry::is_confirmed(&stored) => Ok(State::Stored),
+                Ok(()) => Ok(State::Unconfirmed),
                 Err(error) if error.kind() == ErrorKind::SettingsMismatch && self.is_dropped(conn).await? => {
                     Ok(State::Dropped)
                 }
@@ -345,7 +350,7 @@ impl<'a> Ensure<'a> {
         Box::pin(async move { self.create_in(State::Stored, &[], conn).await })
     }
 
-    /// Creates the missing indexes, and replaces the settings in the catalog. Up to four round trips.
+    /// Creates the missing indexes, and replaces the settings in the catalog. Up to six round trips.
     ///
     /// # Errors
     /// Those of [`create_missing`](Self::create_missing), with nothing written, and those of the driver.
@@ -401,7 +406,9 @@ impl<'a> EnsureIndexes<'a> {
     /// the indexes. Read the dry run of the repair first.
     ///
     /// # Errors
-    /// No [`SettingsMismatch`](crate::ErrorKind::SettingsMismatch). The settings are stored also when the indexes are refused.
+    /// [`SettingsMismatch`](crate::ErrorKind::SettingsMismatch) only when another repository
+    /// [owns](crate::catalog#owners) one of its fields or its second collection. The settings are stored also when the indexes
+    /// are refused.
     pub fn replace_settings(mut self) -> Self {
         self.replaces_settings = true;
         self
@@ -415,10 +422,15 @@ impl<'a> EnsureIndexes<'a> {
     pub async fn plan_after_migration(self) -> Result<Vec<PlannedCommand>> {
         let (mut conn, shared) = (Conn::plan(), &self.shared);
         shared.check_deployment(&mut conn).await?;
-        match shared.entry.check(&mut conn).await {
-            Ok(false) => drop(shared.run_after(State::None, &mut conn).await?),
-            Err(error) if error.kind() != ErrorKind::SettingsMismatch => return Err(error),
-            Ok(true) | Err(_) => drop(shared.create_missing(&mut conn).await?),
+        match shared.entry.read(&mut conn).await? {
+            None => drop(shared.run_after(State::None, &mut conn).await?),
+            Some(stored) => {
+                match shared.entry.compare(&stored, &[]) {
+                    Err(error) if error.kind() != ErrorKind::SettingsMismatch => return Err(error),
+                    _ => {}
+                }
+                drop(shared.create_missing(&mut conn).await?);
+            }
         }
         Ok(conn.into_commands())
     }
@@ -429,6 +441,8 @@ impl<'a> EnsureIndexes<'a> {
         if !self.replaces_settings {
             return self.shared.run(&mut conn).await;
         }
+        // Nothing is replaced where another entry owns the same.
+        self.shared.entry.read(&mut conn).await?;
         // Before the indexes, which duplicates may refuse until a repair, and a repair needs the settings.
         self.shared.entry.replace(&mut conn).await?;
         self.shared.create_missing(&mut conn).await

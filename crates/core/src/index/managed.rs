@@ -100,6 +100,8 @@ impl Managed {
 pub enum State {
     /// It has the same settings.
     Stored,
+    /// It has the same settings, but not yet what the repository owns.
+    Unconfirmed,
     None,
     /// It has other settings, of collections that were dropped.
     Dropped,

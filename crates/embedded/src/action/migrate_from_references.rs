@@ -45,7 +45,7 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// that was killed.
     ///
     /// # Cost
-    /// Seven round trips, one more if the child's id is not `_id`, one more with a progress callback, and two for each 1000
+    /// Seven round trips, two more the first time, one more if the child's id is not `_id`, one more with a progress callback, and two for each 1000
     /// parents. The server reads the source four times, by index when it gathers the children of a parent, and the parents
     /// five times.
     ///

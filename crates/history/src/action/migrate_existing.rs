@@ -39,7 +39,7 @@ impl<D> HistoryRepository<D> {
     /// Stop all programs that write to the collections without this crate first. It can be interrupted and called again.
     ///
     /// # Cost
-    /// Twelve round trips, four more the first time, three more with embedded versions, one for each number that is stored
+    /// Twelve round trips, six more the first time, three more with embedded versions, one for each number that is stored
     /// twice, and one for each 1000 revisions to delete. The server reads both collections several times. On a router one more for each update, which looks for documents of moving
     /// chunks that are left.
     ///

@@ -123,7 +123,7 @@ impl<D> IntervalRepository<D> {
     /// Correct those of `same_start` with equal stored starts before: the unique index refuses them, skipped or not, after the corrections.
     ///
     /// # Cost
-    /// Six round trips, two more the first time, two for each further 1000 documents, and one for each chunk and each skipped
+    /// Six round trips, four more the first time, two for each further 1000 documents, and one for each chunk and each skipped
     /// document. The server reads the documents twice, and sorts their ids and intervals. The
     /// intervals of one id are in memory.
     ///

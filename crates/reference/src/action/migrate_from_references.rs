@@ -80,7 +80,7 @@ impl<D, S> ReferenceRepository<D, S> {
     /// A source that is deleted nevertheless, between the two reads, leaves a copy with `deleted: true`.
     ///
     /// # Cost
-    /// About ten round trips, four more the first time, and three for each chunk. The server reads all documents three times:
+    /// About ten round trips, six more the first time, and three for each chunk. The server reads all documents three times:
     /// to check them, to find those of the chunks, and to check that none is left. It reads those to migrate twice more, by
     /// id, and their sources three times. A source that was updated in between costs one round trip for each reference, and a
     /// chunk with one more.

@@ -44,6 +44,14 @@ impl Kind {
         }
     }
 
+    /// Returns the method of the builder that names its field.
+    pub(crate) fn method(self) -> &'static str {
+        match self {
+            Self::Count => "total_field",
+            computed => computed.name(),
+        }
+    }
+
     /// Returns whether it is the value of one child, which an index finds.
     pub(crate) fn is_extreme(self) -> bool {
         matches!(self, Self::Min | Self::Max)

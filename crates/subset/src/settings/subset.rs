@@ -1,9 +1,10 @@
 //! A subset of a parent: which children it embeds, and what of them.
 
 use mongo_patterns_core::FieldName;
+use mongo_patterns_core::catalog::storable_filter;
 use mongodb::bson::{Bson, Document, doc};
 
-use super::filter::{Filter, storable};
+use super::filter::Filter;
 
 /// A subset, checked.
 #[derive(Clone, Debug)]
@@ -48,7 +49,7 @@ impl CheckedSubset {
         doc! {
             "order": order.collect::<Vec<_>>(),
             "size": i64::from(self.size),
-            "filter": (!filter.is_empty()).then(|| storable(&filter.clone().into())),
+            "filter": (!filter.is_empty()).then(|| storable_filter(filter)),
             "embedded_fields": self.embedded_fields.as_deref().map(names),
         }
     }

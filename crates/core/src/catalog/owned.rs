@@ -1,0 +1,155 @@
+//! What a repository owns: fields of documents, and second collections.
+
+use mongodb::bson::{Document, RawDocumentBuf, doc};
+use mongodb::{Collection, Namespace};
+
+use super::COLLECTION;
+use crate::error::{Error, ErrorKind, Remedy};
+
+/// A field that only one repository may write, or a second collection that has documents of one repository only.
+#[doc(hidden)]
+#[derive(Clone, Debug)]
+pub struct Owned {
+    namespace: Namespace,
+    /// `None` for the collection itself.
+    field: Option<String>,
+    /// Two owners that share it by the same word do not conflict.
+    shared: Option<String>,
+    /// The call that names another one.
+    method: &'static str,
+}
+
+impl Owned {
+    /// Creates it for a field, with the call that names another one.
+    pub fn field(collection: &Collection<RawDocumentBuf>, field: &str, method: &'static str) -> Self {
+        Self {
+            field: Some(field.to_owned()),
+            method,
+            ..Self::collection(collection)
+        }
+    }
+
+    /// Creates it for a second collection.
+    pub fn collection(collection: &Collection<RawDocumentBuf>) -> Self {
+        Self {
+            namespace: collection.namespace(),
+            field: None,
+            shared: None,
+            method: "",
+        }
+    }
+
+    /// Creates it for what a document of a collection is, such as a parent. Only patterns for which it is the same can have
+    /// one collection.
+    pub fn documents(collection: &Collection<RawDocumentBuf>, are: &str) -> Self {
+        Self::field(collection, "_id", "").shared_as(are)
+    }
+
+    /// Lets it be shared with owners that use the same word.
+    #[must_use]
+    pub fn shared_as(self, word: &str) -> Self {
+        let shared = Some(word.to_owned());
+        Self { shared, ..self }
+    }
+
+    pub(super) fn collection_name(&self) -> &str {
+        &self.namespace.coll
+    }
+
+    /// Returns its form in the catalog of a database.
+    pub(super) fn stored_form(&self, database: &str) -> Document {
+        let mut stored = doc! { "collection": &self.namespace.coll };
+        if self.namespace.db != database {
+            stored.insert("database", &self.namespace.db);
+        }
+        let options = [("field", &self.field), ("shared", &self.shared)];
+        stored.extend(
+            options
+                .into_iter()
+                .filter_map(|(name, value)| Some((name.to_owned(), value.as_ref()?.into()))),
+        );
+        stored
+    }
+
+    /// Returns whether another owner has it, as the catalog of a database stores it.
+    pub(super) fn is_of(&self, other: &Document, database: &str) -> bool {
+        let text = |name: &str| other.get_str(name).ok();
+        let of_collection = text("collection") == Some(&self.namespace.coll)
+            && text("database").unwrap_or(database) == self.namespace.db.as_str();
+        let is_shared = self.shared.is_some() && self.shared.as_deref() == text("shared");
+        let overlaps = match (self.field.as_deref(), text("field")) {
+            (None, None) => true,
+            (Some(one), Some(other)) => one == other || is_below(one, other) || is_below(other, one),
+            _ => false,
+        };
+        of_collection && overlaps && !is_shared
+    }
+
+    /// Returns the error that another entry owns it.
+    pub(super) fn refused(&self, other: &Document, effect: &str) -> Error {
+        let Self { namespace, method, .. } = self;
+        let kind = other.get_str("kind").unwrap_or_default();
+        let owner = format!("the {kind} pattern, by its entry {other} in the catalog `{COLLECTION}`");
+        let unused = "or delete that entry if its repository is no longer used";
+        let message = match self.field.as_deref() {
+            None => format!("the collection `{namespace}` belongs to {owner}, {effect}: use another one, {unused}"),
+            Some("_id") => format!(
+                "the documents of `{namespace}` belong to {owner}, beside which this pattern does not work, {effect}: use another collection, {unused}"
+            ),
+            Some(field) => format!(
+                "the field `{field}` of `{namespace}` belongs to {owner}, {effect}: choose another name with {method}(..), {unused}"
+            ),
+        };
+        Error::new(ErrorKind::SettingsMismatch, message).with_remedy(Remedy::CheckSettings)
+    }
+}
+
+fn is_below(path: &str, of: &str) -> bool {
+    path.strip_prefix(of).is_some_and(|rest| rest.starts_with('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_and_those_below_it_have_one_owner() {
+        let collection = crate::offline::collection("orders");
+        let field = |name: &str| Owned::field(&collection, name, "array_field");
+        let is_refused = |one: &Owned, other: &Owned| one.is_of(&other.stored_form("shop"), "shop");
+        for (one, other, refused) in [
+            ("lines", "lines", true),
+            ("lines", "lines.part", true),
+            ("lines.part", "lines", true),
+            ("lines", "lines_2", false),
+        ] {
+            assert_eq!(is_refused(&field(one), &field(other)), refused, "{one} {other}");
+        }
+        let second = Owned::collection(&collection);
+        assert!(is_refused(&second, &second) && !is_refused(&second, &field("lines")));
+        let [shared, other] = ["version", "count"].map(|word| field("v").shared_as(word));
+        assert!(!is_refused(&shared, &shared) && is_refused(&shared, &other));
+        assert!(is_refused(&shared, &field("v")) && is_refused(&field("v"), &shared));
+        let elsewhere = second.stored_form("archive");
+        assert_eq!(elsewhere, doc! { "collection": "orders", "database": "shop" });
+        assert!(second.is_of(&elsewhere, "archive") && !second.is_of(&second.stored_form("shop"), "archive"));
+    }
+
+    #[test]
+    fn the_error_has_the_owner_and_the_call_that_names_another_one() {
+        let collection = crate::offline::collection("orders");
+        let other = doc! { "kind": "outlier", "collection": "orders", "field": "lines" };
+        let error = Owned::field(&collection, "has_extras", "flag_field").refused(&other, "nothing was written");
+        assert_eq!(error.kind(), ErrorKind::SettingsMismatch);
+        assert!(
+            error.to_string().starts_with(
+                "the field `has_extras` of `shop.orders` belongs to the outlier pattern, by its entry { \"kind\": \"outlier\""
+            ),
+            "{error}"
+        );
+        assert!(
+            error.to_string().contains("choose another name with flag_field(..)"),
+            "{error}"
+        );
+    }
+}

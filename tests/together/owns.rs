@@ -1,0 +1,574 @@
+//! What a repository owns, in the catalog: two repositories that would write one field, or have one second collection, are
+//! refused by `ensure_indexes`, and the call that the error names makes both work.
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use mongo_patterns::archive::{Archive, Trash};
+use mongo_patterns::bucket::BucketRepository;
+use mongo_patterns::embedded::EmbeddedRepository;
+use mongo_patterns::history::HistoryRepository;
+use mongo_patterns::intervals::IntervalRepository;
+use mongo_patterns::outlier::OutlierRepository;
+use mongo_patterns::reference::ReferenceRepository;
+use mongo_patterns::schema::SchemaRepository;
+use mongo_patterns::subset::{Subset, SubsetRepository, SubsetRepositoryBuilder};
+use mongo_patterns::{Error, ErrorKind, Remedy, Repository};
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::Collection;
+use mongodb::bson::{Bson, DateTime, Document, doc};
+
+use support::common::contents;
+
+type One = Box<dyn Repository>;
+
+fn of(db: &TestDatabase, name: &str) -> Collection<Document> {
+    db.collection(name)
+}
+
+/// A list of an order, whose overflow documents are in a collection with its name.
+fn list(db: &TestDatabase, array: &str, flag: &str) -> OutlierRepository<Document, i32> {
+    overflowing(db, array, flag, &format!("more_{array}"))
+}
+
+fn overflowing(db: &TestDatabase, array: &str, flag: &str, overflow: &str) -> OutlierRepository<Document, i32> {
+    let lists = OutlierRepository::builder(of(db, "orders"), of(db, overflow));
+    let lists = lists.array_field(array).parent_field("order").flag_field(flag);
+    lists.threshold(5).max_overflow_elements(10).build().unwrap()
+}
+
+fn embedded(db: &TestDatabase, array: &str) -> EmbeddedRepository<Document, Document> {
+    let lines = EmbeddedRepository::builder(of(db, "orders")).children_field(array);
+    lines.max_children(100).build().unwrap()
+}
+
+/// Subsets of the children of an order. Those of `notes` are in a collection with this name.
+fn subset(db: &TestDatabase, children: &str) -> SubsetRepositoryBuilder<Document, Document> {
+    let subset = Subset::new(children).sort(doc! { "at": -1 }).size(3);
+    SubsetRepository::builder(of(db, "orders"), of(db, children))
+        .parent_field("order")
+        .child_id_field("id")
+        .subset(subset)
+}
+
+fn further(field: &str) -> Subset {
+    Subset::new(field).sort(doc! { "at": 1 }).size(3)
+}
+
+fn intervals(db: &TestDatabase, collection: &str) -> IntervalRepository<Document> {
+    let prices = IntervalRepository::builder(of(db, collection));
+    prices.id_field("item").build().unwrap()
+}
+
+fn history(db: &TestDatabase, current: &str, revisions: &str, time: &str) -> HistoryRepository<Document> {
+    let history = HistoryRepository::builder(of(db, current), of(db, revisions)).id_field("_id");
+    history.time_field(time).build().unwrap()
+}
+
+fn trash(db: &TestDatabase, current: &str, second: &str) -> Trash<Document> {
+    Trash::builder(of(db, current), of(db, second)).build().unwrap()
+}
+
+fn archive(db: &TestDatabase, current: &str, second: &str) -> Archive<Document> {
+    let archive = Archive::builder(of(db, current), of(db, second)).age_field("at");
+    archive.older_than(Duration::from_secs(60)).build().unwrap()
+}
+
+fn references(db: &TestDatabase, field: &str) -> ReferenceRepository<Document, Document> {
+    let orders = ReferenceRepository::builder(of(db, "orders"), of(db, "customers"));
+    orders.reference_field(field).copied_fields(["name"]).build().unwrap()
+}
+
+fn schema(db: &TestDatabase, collection: &str, version: &str) -> SchemaRepository<Document> {
+    let orders = SchemaRepository::builder(of(db, collection)).version_field(version);
+    orders.newest(1).build().unwrap()
+}
+
+fn buckets(db: &TestDatabase, collection: &str) -> BucketRepository<i32, Document> {
+    let buckets = BucketRepository::builder(of(db, collection)).key_field("customer");
+    buckets.items_field("items").build().unwrap()
+}
+
+async fn entries(db: &TestDatabase) -> Vec<Document> {
+    support::common::all(&db.plain_collection("mongo_patterns")).await
+}
+
+#[track_caller]
+fn assert_owned(error: &Error, words: &[&str], name: &str) {
+    assert_eq!(error.kind(), ErrorKind::SettingsMismatch, "{name}: {error:?}");
+    assert_eq!(error.remedy(), Some(Remedy::CheckSettings), "{name}: {error:?}");
+    for word in words {
+        assert!(error.to_string().contains(word), "{name}: no {word} in: {error}");
+    }
+}
+
+/// Two repositories, what the error about the second one says, and the second one with another name.
+type Case = (&'static str, One, One, &'static [&'static str], One);
+
+fn cases(db: &TestDatabase) -> Vec<Case> {
+    let total = |children: &str, total: &str| subset(db, children).total_field(total).build().unwrap();
+    let version = |children: &str, version: &str| subset(db, children).version_field(version).build().unwrap();
+    let sum = |field: &str| subset(db, "notes").sum("n", field).build().unwrap();
+    let two = |field: &str| subset(db, "notes").subset(further(field)).build().unwrap();
+    vec![
+        (
+            "the flag of two lists",
+            Box::new(list(db, "lines", "has_extras")),
+            Box::new(list(db, "views", "has_extras")),
+            &["`has_extras`", ".orders`", "outlier pattern", "flag_field(..)"],
+            Box::new(list(db, "views", "has_more_views")),
+        ),
+        (
+            "the overflow documents of two lists",
+            Box::new(list(db, "lines", "more_of_lines")),
+            Box::new(overflowing(db, "views", "more_of_views", "more_lines")),
+            &[".more_lines`", "outlier pattern", "use another one"],
+            Box::new(list(db, "views", "more_of_views")),
+        ),
+        (
+            "the total of two subsets",
+            Box::new(total("notes", "count")),
+            Box::new(total("reviews", "count")),
+            &["`count`", ".orders`", "subset pattern", "total_field(..)"],
+            Box::new(total("reviews", "review_count")),
+        ),
+        (
+            "the version of two subsets",
+            Box::new(version("notes", "version")),
+            Box::new(version("reviews", "version")),
+            &["`version`", "subset pattern", "version_field(..)"],
+            Box::new(version("reviews", "reviews_version")),
+        ),
+        (
+            "the version of documents and of a subset",
+            Box::new(schema(db, "orders", "version")),
+            Box::new(version("reviews", "version")),
+            &["`version`", "schema pattern", "version_field(..)"],
+            Box::new(version("reviews", "reviews_version")),
+        ),
+        (
+            "a figure and the flag of a list",
+            Box::new(list(db, "lines", "more")),
+            Box::new(sum("more")),
+            &["`more`", "outlier pattern", "sum(..)"],
+            Box::new(sum("total")),
+        ),
+        (
+            "an array of a list and of embedded children",
+            Box::new(list(db, "lines", "has_extras")),
+            Box::new(embedded(db, "lines")),
+            &["`lines`", "outlier pattern", "children_field(..)"],
+            Box::new(embedded(db, "positions")),
+        ),
+        (
+            "an array of embedded children and of a list",
+            Box::new(embedded(db, "lines")),
+            Box::new(list(db, "lines", "has_extras")),
+            &["`lines`", "embedded pattern", "array_field(..)"],
+            Box::new(list(db, "views", "has_extras")),
+        ),
+        (
+            "a further subset and embedded children",
+            Box::new(embedded(db, "lines")),
+            Box::new(two("lines")),
+            &["`lines`", "embedded pattern", "Subset::new(..)"],
+            Box::new(two("first_notes")),
+        ),
+        (
+            "a reference and an array",
+            Box::new(embedded(db, "customer")),
+            Box::new(references(db, "customer")),
+            &["`customer`", "embedded pattern", "reference_field(..)"],
+            Box::new(references(db, "buyer")),
+        ),
+        (
+            "the time of a history and a total",
+            Box::new(total("notes", "changed")),
+            Box::new(history(db, "orders", "revisions", "changed")),
+            &["`changed`", "subset pattern", "time_field(..)"],
+            Box::new(history(db, "orders", "revisions", "changed_at")),
+        ),
+        (
+            "two trashes with one second collection",
+            Box::new(trash(db, "users", "deleted")),
+            Box::new(trash(db, "orders", "deleted")),
+            &[".deleted`", "trash pattern", "use another one"],
+            Box::new(trash(db, "orders", "deleted_orders")),
+        ),
+        (
+            "two archives with one second collection",
+            Box::new(archive(db, "users", "old")),
+            Box::new(archive(db, "orders", "old")),
+            &[".old`", "archive pattern", "use another one"],
+            Box::new(archive(db, "orders", "old_orders")),
+        ),
+        (
+            "an archive and a trash with one second collection",
+            Box::new(archive(db, "users", "old")),
+            Box::new(trash(db, "users", "old")),
+            &[".old`", "archive pattern", "use another one"],
+            Box::new(trash(db, "users", "deleted")),
+        ),
+        (
+            "two histories with one second collection",
+            Box::new(history(db, "users", "revisions", "at")),
+            Box::new(history(db, "orders", "revisions", "at")),
+            &[".revisions`", "history pattern", "use another one"],
+            Box::new(history(db, "orders", "order_revisions", "at")),
+        ),
+        (
+            "intervals and a list",
+            Box::new(intervals(db, "orders")),
+            Box::new(list(db, "lines", "has_extras")),
+            &[".orders`", "intervals pattern", "use another collection"],
+            Box::new(embedded_in(db, "carts")),
+        ),
+        (
+            "embedded children and intervals",
+            Box::new(embedded(db, "lines")),
+            Box::new(intervals(db, "orders")),
+            &[".orders`", "embedded pattern", "use another collection"],
+            Box::new(intervals(db, "prices")),
+        ),
+        (
+            "a subset and intervals",
+            Box::new(subset(db, "notes").build().unwrap()),
+            Box::new(intervals(db, "orders")),
+            &[".orders`", "subset pattern", "use another collection"],
+            Box::new(intervals(db, "prices")),
+        ),
+        (
+            "buckets and embedded children",
+            Box::new(buckets(db, "orders")),
+            Box::new(embedded(db, "lines")),
+            &[".orders`", "bucket pattern", "use another collection"],
+            Box::new(embedded_in(db, "carts")),
+        ),
+    ]
+}
+
+fn embedded_in(db: &TestDatabase, collection: &str) -> EmbeddedRepository<Document, Document> {
+    let lines = EmbeddedRepository::builder(of(db, collection)).children_field("lines");
+    lines.max_children(100).build().unwrap()
+}
+
+#[tokio::test]
+async fn what_another_repository_owns_is_refused_and_another_name_works() {
+    testkit::run(async |db| {
+        for (name, first, second, words, other) in cases(db) {
+            db.plain_client().database(db.database().name()).drop().await.unwrap();
+            first.ensure_indexes().await.unwrap();
+            let before = contents(db).await;
+            let refused = second.ensure_indexes().await.unwrap_err();
+            assert_owned(&refused, words, name);
+            assert!(refused.to_string().contains("nothing was written"), "{name}: {refused}");
+            let replaced = second.ensure_indexes().replace_settings().await.unwrap_err();
+            assert_owned(&replaced, words, name);
+            assert_eq!(contents(db).await, before, "{name}");
+            first.ensure_indexes().await.unwrap();
+            other.ensure_indexes().await.unwrap();
+            first.ensure_indexes().await.unwrap();
+            other.ensure_indexes().await.unwrap();
+
+            // The other way round, and after the entry of a repository that is no longer used was deleted.
+            let catalog = db.plain_collection::<Document>("mongo_patterns");
+            catalog.delete_many(doc! {}).await.unwrap();
+            second.ensure_indexes().await.unwrap();
+            let refused = first.ensure_indexes().await.unwrap_err();
+            assert_owned(&refused, &[second.pattern()], name);
+            let entry = entries(db).await.remove(0);
+            catalog.delete_one(doc! { "_id": entry.get("_id") }).await.unwrap();
+            first.ensure_indexes().await.unwrap();
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn two_lists_with_flags_of_their_own_lose_nothing() {
+    testkit::run(async |db| {
+        let (lines, views) = (list(db, "lines", "has_extras"), list(db, "views", "has_more_views"));
+        lines.ensure_indexes().await.unwrap();
+        views.ensure_indexes().await.unwrap();
+        of(db, "orders").insert_one(doc! { "_id": 1 }).await.unwrap();
+        let push = async |list: &OutlierRepository<Document, i32>, from: i32| {
+            for n in 0..20 {
+                list.push(1, &(from + n)).await.unwrap();
+                if n % 7 == 0 {
+                    list.refresh(1).await.unwrap();
+                }
+            }
+        };
+        let writers = [0, 100, 200].map(|from| join_all([push(&lines, from), push(&views, from)]));
+        join_all(writers).await;
+        for (array, flag) in [("lines", "has_extras"), ("views", "has_more_views")] {
+            let order = db.plain_collection::<Document>("orders");
+            let order = order.find_one(doc! { "_id": 1 }).await.unwrap().unwrap();
+            assert_eq!(order.get(flag), Some(&Bson::Boolean(true)));
+            let mut stored: Vec<Bson> = order.get_array(array).unwrap().clone();
+            for more in support::common::all(&db.plain_collection(&format!("more_{array}"))).await {
+                stored.extend(more.get_array(&format!("{array}_extra")).unwrap().clone());
+            }
+            let mut numbers: Vec<i32> = stored.iter().map(|number| number.as_i32().unwrap()).collect();
+            numbers.sort_unstable();
+            let expected: Vec<i32> = [0, 100, 200].into_iter().flat_map(|from| from..from + 20).collect();
+            assert_eq!(numbers, expected, "{array}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn patterns_that_work_together_are_accepted() {
+    testkit::run(async |db| {
+        let history = history(db, "customers", "revisions", "at");
+        let orders = ReferenceRepository::<Document, Document>::builder(of(db, "orders"), of(db, "customers"));
+        let orders = orders.reference_field("customer").version_field("revision");
+        let archived = [
+            HistoryRepository::<Document>::builder(of(db, "old_customers"), of(db, "old_revisions"))
+                .id_field("_id")
+                .time_field("at"),
+        ];
+        let [archived] = archived.map(|builder| builder.build().unwrap());
+        let archive = Archive::<Document>::builder(of(db, "customers"), of(db, "old_customers"));
+        let archive = archive.age_field("at").older_than(Duration::from_secs(60));
+        let archive = archive.related(of(db, "revisions"), of(db, "old_revisions"), "documentId");
+        let together: Vec<One> = vec![
+            Box::new(
+                subset(db, "notes")
+                    .total_field("note_count")
+                    .subset(further("first_notes"))
+                    .build()
+                    .unwrap(),
+            ),
+            Box::new(subset(db, "reviews").total_field("review_count").build().unwrap()),
+            Box::new(embedded(db, "lines")),
+            Box::new(list(db, "views", "has_more_views")),
+            Box::new(schema(db, "orders", "schemaVersion")),
+            Box::new(orders.copied_fields(["name"]).build().unwrap()),
+            Box::new(references(db, "payer")),
+            Box::new(history),
+            Box::new(archived),
+            Box::new(archive.build().unwrap()),
+            Box::new(trash(db, "orders", "deleted_orders")),
+            Box::new(buckets(db, "pages")),
+            Box::new(intervals(db, "prices")),
+            // During the migration of embedded children, the documents say which pattern they have.
+            Box::new(embedded(db, "notes")),
+        ];
+        for _ in 0..2 {
+            for one in &together {
+                one.ensure_indexes().await.unwrap();
+            }
+        }
+        assert_eq!(entries(db).await.len(), together.len());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_entry_without_it_gets_what_its_repository_owns() {
+    testkit::run(async |db| {
+        let (lines, views) = (list(db, "lines", "has_extras"), list(db, "views", "has_extras"));
+        let catalog = db.plain_collection::<Document>("mongo_patterns");
+        let stored = async || catalog.find_one(doc! { "_id.field": "lines" }).await.unwrap().unwrap();
+        lines.ensure_indexes().await.unwrap();
+        let before = stored().await;
+        let owned = |field: &str| doc! { "collection": "orders", "field": field };
+        let parents = doc! { "collection": "orders", "field": "_id", "shared": "parents" };
+        let overflow = doc! { "collection": "more_lines" };
+        let owns = [parents, owned("lines"), owned("has_extras"), overflow];
+        assert_eq!(before.get("owns"), Some(&owns.to_vec().into()));
+
+        catalog
+            .update_one(doc! {}, doc! { "$unset": { "owns": 1 } })
+            .await
+            .unwrap();
+        lines.ensure_indexes().await.unwrap();
+        assert_eq!(stored().await, before);
+        db.recorder().clear();
+        lines.ensure_indexes().await.unwrap();
+        assert!(!db.recorder().names().contains(&"update".to_owned()));
+
+        // A client that stopped before it confirmed its entry.
+        catalog
+            .update_one(doc! {}, doc! { "$set": { "unconfirmed": true } })
+            .await
+            .unwrap();
+        assert_owned(
+            &views.ensure_indexes().await.unwrap_err(),
+            &["`has_extras`"],
+            "unconfirmed",
+        );
+        lines.ensure_indexes().await.unwrap();
+        assert_eq!(stored().await, before);
+
+        // Two entries of an earlier version, which conflict: the second one to start is refused.
+        let mut second = before.clone();
+        second.insert(
+            "_id",
+            doc! { "kind": "outlier", "collection": "orders", "field": "views" },
+        );
+        let settings = second.get_document_mut("settings").unwrap();
+        settings.extend(doc! { "array": "views", "extras": "views_extra", "extras_collection": "more_views" });
+        second.remove("owns");
+        catalog.insert_one(second).await.unwrap();
+        catalog
+            .update_many(doc! {}, doc! { "$unset": { "owns": 1 } })
+            .await
+            .unwrap();
+        lines.ensure_indexes().await.unwrap();
+        assert_owned(&views.ensure_indexes().await.unwrap_err(), &["`has_extras`"], "earlier");
+        let corrected = list(db, "views", "has_more_views");
+        corrected.ensure_indexes().replace_settings().await.unwrap();
+        lines.ensure_indexes().await.unwrap();
+        corrected.ensure_indexes().await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_an_archive_keeps_is_a_setting() {
+    testkit::run(async |db| {
+        let archive = |keep: Option<Document>| {
+            let archive = Archive::<Document>::builder(of(db, "orders"), of(db, "old_orders")).age_field("at");
+            let archive = archive.older_than(Duration::from_secs(60));
+            let archive = keep.into_iter().fold(archive, |archive, keep| archive.keep(keep));
+            archive.build().unwrap()
+        };
+        let permanent = archive(Some(doc! { "$or": [{ "kept": true }, { "n": { "$gt": 5 } }] }));
+        permanent.ensure_indexes().await.unwrap();
+        let at = DateTime::from_millis(0);
+        let order = |id: i32| doc! { "_id": id, "at": at, "n": id, "kept": id == 1 };
+        of(db, "orders").insert_many((0..8).map(order)).await.unwrap();
+        for other in [archive(None), archive(Some(doc! { "kept": true }))] {
+            for error in [
+                other.ensure_indexes().await.unwrap_err(),
+                other.run().await.unwrap_err(),
+                other.run().plan().await.unwrap_err(),
+                other.delete_before(DateTime::now()).await.unwrap_err(),
+                other.restore_many(doc! {}).await.unwrap_err(),
+            ] {
+                assert_owned(&error, &["`keep`"], "keep");
+            }
+        }
+        assert_eq!(
+            db.plain_collection::<Document>("orders")
+                .count_documents(doc! {})
+                .await
+                .unwrap(),
+            8
+        );
+        assert_eq!(permanent.run().await.unwrap().documents, 5);
+        let left = db
+            .plain_collection::<Document>("orders")
+            .distinct("_id", doc! {})
+            .await
+            .unwrap();
+        assert_eq!(left, [1, 6, 7].map(Bson::from));
+        archive(None).ensure_indexes().replace_settings().await.unwrap();
+        assert_eq!(archive(None).run().await.unwrap().documents, 3);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn validators_of_one_collection_are_joined() {
+    testkit::run(async |db| {
+        let (lines, views) = (embedded(db, "lines"), list(db, "views", "has_more_views"));
+        let orders = (schema(db, "orders", "schemaVersion"), references(db, "customer"));
+        let one: [&dyn Repository; 4] = [&lines, &views, &orders.0, &orders.1];
+        for one in one {
+            one.ensure_indexes().await.unwrap();
+        }
+        let of_orders = one.into_iter().flat_map(|one| one.validators());
+        let of_orders = of_orders.filter(|validator| validator.namespace.coll == "orders");
+        let all: Vec<Document> = of_orders.map(|validator| validator.document).collect();
+        assert!(all.len() > 2, "{all:?}");
+        let joined = doc! { "collMod": "orders", "validator": { "$and": all } };
+        db.database().run_command(joined).await.unwrap();
+
+        of(db, "customers")
+            .insert_one(doc! { "_id": 7, "name": "Ann" })
+            .await
+            .unwrap();
+        let order = doc! { "_id": 1, "lines": [], "views": [], "customer": { "_id": 7 }, "schemaVersion": 1 };
+        orders.1.insert(&order).await.unwrap();
+        lines.add_child(1, &doc! { "id": 1 }).await.unwrap();
+        for view in 0..12 {
+            views.push(1, &view).await.unwrap();
+        }
+        let plain = db.plain_collection::<Document>("orders");
+        let stored = plain.find_one(doc! {}).await.unwrap().unwrap();
+        for (field, value) in [
+            ("lines", Bson::from("none")),
+            ("views", "none".into()),
+            ("schemaVersion", "first".into()),
+        ] {
+            let mut invalid = stored.clone();
+            invalid.extend(doc! { "_id": 2, field: value });
+            let refused = plain.insert_one(invalid).await.unwrap_err();
+            assert!(refused.to_string().contains("validation"), "{field}: {refused}");
+        }
+        plain
+            .insert_one(Document::from_iter(
+                [("_id".to_owned(), 2.into())]
+                    .into_iter()
+                    .chain(stored.into_iter().skip(1)),
+            ))
+            .await
+            .unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn of_repositories_that_conflict_at_most_one_is_set_up() {
+    testkit::run(async |db| {
+        let mut alone = 0;
+        for round in 0..60 {
+            let client = db.plain_client().database(db.database().name());
+            client
+                .collection::<Document>("mongo_patterns")
+                .delete_many(doc! {})
+                .await
+                .unwrap();
+            // Two processes of each, of which each calls it until it knows.
+            let set_ups = [("lines", 0), ("views", 0), ("lines", 1), ("views", 1)];
+            let set_ups = set_ups.map(|(array, process)| async move {
+                let list = list(db, array, "has_extras");
+                tokio::task::yield_now().await;
+                if round % 3 == process {
+                    tokio::task::yield_now().await;
+                }
+                (array, list.ensure_indexes().await.map(drop))
+            });
+            let ended = join_all(set_ups).await;
+            let mut set_up: Vec<&str> = Vec::new();
+            for (array, result) in &ended {
+                match result {
+                    Ok(()) => set_up.push(array),
+                    Err(error) => assert_owned(error, &["`has_extras`"], array),
+                }
+            }
+            set_up.sort_unstable();
+            set_up.dedup();
+            assert!(set_up.len() <= 1, "{ended:?}");
+            let stored: Vec<Document> = entries(db).await;
+            for entry in &stored {
+                assert!(entry.get("unconfirmed").is_none(), "{stored:?}");
+            }
+            let fields: Vec<&str> = stored
+                .iter()
+                .map(|entry| entry.get_document("_id").unwrap().get_str("field").unwrap())
+                .collect();
+            assert_eq!(fields, set_up);
+            alone += set_up.len();
+            if set_up.is_empty() {
+                list(db, "views", "has_extras").ensure_indexes().await.unwrap();
+            }
+        }
+        println!("{alone} of 60 rounds set one up");
+    })
+    .await;
+}
