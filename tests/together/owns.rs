@@ -494,7 +494,7 @@ async fn validators_of_one_collection_are_joined() {
             .unwrap();
         let order = doc! { "_id": 1, "lines": [], "views": [], "customer": { "_id": 7 }, "schemaVersion": 1 };
         orders.1.insert(&order).await.unwrap();
-        lines.add_child(1, &doc! { "id": 1 }).await.unwrap();
+        lines.add_child(1, &doc! { "_id": 1 }).await.unwrap();
         for view in 0..12 {
             views.push(1, &view).await.unwrap();
         }

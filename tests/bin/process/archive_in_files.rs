@@ -14,7 +14,7 @@ use mongo_patterns::archive_files::object_store::local::LocalFileSystem;
 use mongo_patterns::archive_files::object_store::path::Path;
 use mongo_patterns::archive_files::object_store::{PutPayload, Result as StoreResult};
 use mongodb::Client;
-use mongodb::bson::{Bson, DateTime, Document};
+use mongodb::bson::{Bson, DateTime, Document, doc};
 use mongodb::event::EventHandler;
 use mongodb::event::command::CommandEvent;
 use mongodb::options::ClientOptions;
@@ -92,6 +92,7 @@ pub(super) async fn main() -> Result<()> {
     let archive = FileArchive::<Document>::builder(database.collection::<Document>("sales"), store, "")
         .age_field("date")
         .older_than(Duration::from_secs(1))
+        .keep(doc! { "retentionPolicy": "permanent" })
         .build()?;
     let files = archive.files(..).await?;
     STEPS.store(steps.parse()?, Ordering::SeqCst);
