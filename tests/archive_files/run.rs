@@ -111,7 +111,7 @@ async fn the_record_and_the_file_are_as_documented() {
         let entry = entry.find_one(doc! { "_id.kind": "archive" }).await.unwrap().unwrap();
         assert_eq!(
             entry.get_document("settings").unwrap(),
-            &doc! { "age": "date", "files": true }
+            &doc! { "age": "date", "files": true, "keep": [["retentionPolicy", "permanent"]] }
         );
         // The other form of archive has other settings.
         let error = support::archive::sales::unchecked(db).run().await.unwrap_err();

@@ -58,6 +58,7 @@ async fn a_store_that_fails_changes_nothing() {
         let refused = bad
             .age_field("date")
             .older_than(AGE)
+            .keep(doc! { "retentionPolicy": "permanent" })
             .build()
             .unwrap()
             .run()
