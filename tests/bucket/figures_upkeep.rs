@@ -166,7 +166,10 @@ async fn a_collection_gets_figures_on_the_server() {
 
         db.recorder().clear();
         assert_eq!(orders.refresh_figures().await.unwrap().documents, 5);
-        assert_eq!(db.recorder().names(), ["find", "find", "update", "update"]);
+        assert_eq!(
+            db.recorder().names(),
+            ["find", "find", "update", "find", "update", "update"]
+        );
         assert_eq!(orders.refresh_figures().await.unwrap().documents, 0);
         orders.ensure_indexes().await.unwrap();
         check(db, &orders).await;

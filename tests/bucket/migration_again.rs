@@ -88,8 +88,8 @@ async fn a_finished_migration_is_recognized() {
 /// Interrupts a migration after its first chunk, of three keys.
 async fn interrupt(db: &TestDatabase) {
     undo(db).await;
-    // The finds of the record, of the settings, and of the first chunk.
-    let fault = FailPoint::on(&["find"]).skip(3).error_code(11_601).enable(db).await;
+    // The finds of the record, of the settings before and after they are stored, and of the first chunk.
+    let fault = FailPoint::on(&["find"]).skip(4).error_code(11_601).enable(db).await;
     migrate(db).await.unwrap_err();
     fault.disable().await;
     let record = records(db).find_one(of_migration()).await.unwrap().unwrap();

@@ -84,7 +84,7 @@ async fn a_filter_selects_documents_and_another_one_is_refused_when_it_resumes()
         let of = |filter: Document| trades.migrate_from_flat(&source).chunk(30).filter(filter);
         let filter = doc! { "customerId": { "$in": [1, 3, 4] } };
         // The second chunk fails.
-        let fault = FailPoint::on(&["update"]).skip(2).error_code(INTERRUPTED);
+        let fault = FailPoint::on(&["update"]).skip(3).error_code(INTERRUPTED);
         let fault = fault.enable(db).await;
         of(filter.clone()).await.unwrap_err();
         fault.disable().await;

@@ -145,7 +145,7 @@ async fn no_index_is_needed_and_only_the_simple_collation_is_accepted() {
         assert!(ensured.created.is_empty() && ensured.existing.is_empty());
         assert_eq!(
             db.recorder().names(),
-            ["find", "listCollections", "listIndexes", "update"]
+            ["find", "listCollections", "listIndexes", "update", "find", "update"]
         );
 
         let collation = Collation::builder().locale("de").build();

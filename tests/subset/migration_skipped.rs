@@ -60,7 +60,7 @@ async fn another_filter_is_refused_when_it_resumes() {
         };
         // The second chunk fails.
         let fault = FailPoint::on(&["update"])
-            .skip(2)
+            .skip(3)
             .error_code(INTERRUPTED)
             .enable(db)
             .await;
