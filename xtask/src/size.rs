@@ -20,17 +20,17 @@ const END: &str = "<!-- end of cargo xtask size -->\n";
 /// The crates of the library, whose sum is a row, each with its bound: the most lines of code. A change that exceeds a bound
 /// says what leaves for it.
 const LIBRARY: [(&str, usize); 12] = [
-    ("crates/core/src", 11_550),
-    ("crates/bucket/src", 8_700),
-    ("crates/outlier/src", 3_800),
+    ("crates/core/src", 12_050),
+    ("crates/bucket/src", 8_650),
+    ("crates/outlier/src", 3_750),
     ("crates/subset/src", 4_350),
     ("crates/embedded/src", 1_710),
     ("crates/history/src", 3_700),
     ("crates/intervals/src", 1_850),
-    ("crates/reference/src", 4_900),
+    ("crates/reference/src", 4_850),
     ("crates/schema/src", 1_700),
-    ("crates/archive/src", 1_900),
-    ("crates/archive-files/src", 1_000),
+    ("crates/archive/src", 1_750),
+    ("crates/archive-files/src", 950),
     ("crates/counters/src", 600),
 ];
 const OTHERS: [(&str, usize); 11] = [
@@ -43,8 +43,8 @@ const OTHERS: [(&str, usize); 11] = [
     ("crates/protocols/src", 7_520),
     ("crates/bench/src", 6_400),
     ("examples", 3_800),
-    ("tests", 61_300),
-    ("xtask", 2_900),
+    ("tests", 62_700),
+    ("xtask", 3_200),
 ];
 /// What a public type begins with.
 const TYPES: [&str; 5] = ["pub struct ", "pub enum ", "pub trait ", "pub type ", "pub union "];
