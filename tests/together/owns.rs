@@ -4,90 +4,19 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use mongo_patterns::archive::{Archive, Trash};
-use mongo_patterns::bucket::BucketRepository;
-use mongo_patterns::embedded::EmbeddedRepository;
+use mongo_patterns::archive::{Archive, ArchiveBuilder};
 use mongo_patterns::history::HistoryRepository;
-use mongo_patterns::intervals::IntervalRepository;
 use mongo_patterns::outlier::OutlierRepository;
 use mongo_patterns::reference::ReferenceRepository;
-use mongo_patterns::schema::SchemaRepository;
-use mongo_patterns::subset::{Subset, SubsetRepository, SubsetRepositoryBuilder};
 use mongo_patterns::{Error, ErrorKind, Remedy, Repository};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
-use mongodb::Collection;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
+use super::cases::cases;
+use super::repositories::{
+    One, buckets, embedded, further, history, intervals, list, of, references, schema, subset, trash,
+};
 use support::common::contents;
-
-type One = Box<dyn Repository>;
-
-fn of(db: &TestDatabase, name: &str) -> Collection<Document> {
-    db.collection(name)
-}
-
-/// A list of an order, whose overflow documents are in a collection with its name.
-fn list(db: &TestDatabase, array: &str, flag: &str) -> OutlierRepository<Document, i32> {
-    overflowing(db, array, flag, &format!("more_{array}"))
-}
-
-fn overflowing(db: &TestDatabase, array: &str, flag: &str, overflow: &str) -> OutlierRepository<Document, i32> {
-    let lists = OutlierRepository::builder(of(db, "orders"), of(db, overflow));
-    let lists = lists.array_field(array).parent_field("order").flag_field(flag);
-    lists.threshold(5).max_overflow_elements(10).build().unwrap()
-}
-
-fn embedded(db: &TestDatabase, array: &str) -> EmbeddedRepository<Document, Document> {
-    let lines = EmbeddedRepository::builder(of(db, "orders")).children_field(array);
-    lines.max_children(100).build().unwrap()
-}
-
-/// Subsets of the children of an order. Those of `notes` are in a collection with this name.
-fn subset(db: &TestDatabase, children: &str) -> SubsetRepositoryBuilder<Document, Document> {
-    let subset = Subset::new(children).sort(doc! { "at": -1 }).size(3);
-    SubsetRepository::builder(of(db, "orders"), of(db, children))
-        .parent_field("order")
-        .child_id_field("id")
-        .subset(subset)
-}
-
-fn further(field: &str) -> Subset {
-    Subset::new(field).sort(doc! { "at": 1 }).size(3)
-}
-
-fn intervals(db: &TestDatabase, collection: &str) -> IntervalRepository<Document> {
-    let prices = IntervalRepository::builder(of(db, collection));
-    prices.id_field("item").build().unwrap()
-}
-
-fn history(db: &TestDatabase, current: &str, revisions: &str, time: &str) -> HistoryRepository<Document> {
-    let history = HistoryRepository::builder(of(db, current), of(db, revisions)).id_field("_id");
-    history.time_field(time).build().unwrap()
-}
-
-fn trash(db: &TestDatabase, current: &str, second: &str) -> Trash<Document> {
-    Trash::builder(of(db, current), of(db, second)).build().unwrap()
-}
-
-fn archive(db: &TestDatabase, current: &str, second: &str) -> Archive<Document> {
-    let archive = Archive::builder(of(db, current), of(db, second)).age_field("at");
-    archive.older_than(Duration::from_secs(60)).build().unwrap()
-}
-
-fn references(db: &TestDatabase, field: &str) -> ReferenceRepository<Document, Document> {
-    let orders = ReferenceRepository::builder(of(db, "orders"), of(db, "customers"));
-    orders.reference_field(field).copied_fields(["name"]).build().unwrap()
-}
-
-fn schema(db: &TestDatabase, collection: &str, version: &str) -> SchemaRepository<Document> {
-    let orders = SchemaRepository::builder(of(db, collection)).version_field(version);
-    orders.newest(1).build().unwrap()
-}
-
-fn buckets(db: &TestDatabase, collection: &str) -> BucketRepository<i32, Document> {
-    let buckets = BucketRepository::builder(of(db, collection)).key_field("customer");
-    buckets.items_field("items").build().unwrap()
-}
 
 async fn entries(db: &TestDatabase) -> Vec<Document> {
     support::common::all(&db.plain_collection("mongo_patterns")).await
@@ -100,156 +29,6 @@ fn assert_owned(error: &Error, words: &[&str], name: &str) {
     for word in words {
         assert!(error.to_string().contains(word), "{name}: no {word} in: {error}");
     }
-}
-
-/// Two repositories, what the error about the second one says, and the second one with another name.
-type Case = (&'static str, One, One, &'static [&'static str], One);
-
-fn cases(db: &TestDatabase) -> Vec<Case> {
-    let total = |children: &str, total: &str| subset(db, children).total_field(total).build().unwrap();
-    let version = |children: &str, version: &str| subset(db, children).version_field(version).build().unwrap();
-    let sum = |field: &str| subset(db, "notes").sum("n", field).build().unwrap();
-    let two = |field: &str| subset(db, "notes").subset(further(field)).build().unwrap();
-    vec![
-        (
-            "the flag of two lists",
-            Box::new(list(db, "lines", "has_extras")),
-            Box::new(list(db, "views", "has_extras")),
-            &["`has_extras`", ".orders`", "outlier pattern", "flag_field(..)"],
-            Box::new(list(db, "views", "has_more_views")),
-        ),
-        (
-            "the overflow documents of two lists",
-            Box::new(list(db, "lines", "more_of_lines")),
-            Box::new(overflowing(db, "views", "more_of_views", "more_lines")),
-            &[".more_lines`", "outlier pattern", "use another one"],
-            Box::new(list(db, "views", "more_of_views")),
-        ),
-        (
-            "the total of two subsets",
-            Box::new(total("notes", "count")),
-            Box::new(total("reviews", "count")),
-            &["`count`", ".orders`", "subset pattern", "total_field(..)"],
-            Box::new(total("reviews", "review_count")),
-        ),
-        (
-            "the version of two subsets",
-            Box::new(version("notes", "version")),
-            Box::new(version("reviews", "version")),
-            &["`version`", "subset pattern", "version_field(..)"],
-            Box::new(version("reviews", "reviews_version")),
-        ),
-        (
-            "the version of documents and of a subset",
-            Box::new(schema(db, "orders", "version")),
-            Box::new(version("reviews", "version")),
-            &["`version`", "schema pattern", "version_field(..)"],
-            Box::new(version("reviews", "reviews_version")),
-        ),
-        (
-            "a figure and the flag of a list",
-            Box::new(list(db, "lines", "more")),
-            Box::new(sum("more")),
-            &["`more`", "outlier pattern", "sum(..)"],
-            Box::new(sum("total")),
-        ),
-        (
-            "an array of a list and of embedded children",
-            Box::new(list(db, "lines", "has_extras")),
-            Box::new(embedded(db, "lines")),
-            &["`lines`", "outlier pattern", "children_field(..)"],
-            Box::new(embedded(db, "positions")),
-        ),
-        (
-            "an array of embedded children and of a list",
-            Box::new(embedded(db, "lines")),
-            Box::new(list(db, "lines", "has_extras")),
-            &["`lines`", "embedded pattern", "array_field(..)"],
-            Box::new(list(db, "views", "has_extras")),
-        ),
-        (
-            "a further subset and embedded children",
-            Box::new(embedded(db, "lines")),
-            Box::new(two("lines")),
-            &["`lines`", "embedded pattern", "Subset::new(..)"],
-            Box::new(two("first_notes")),
-        ),
-        (
-            "a reference and an array",
-            Box::new(embedded(db, "customer")),
-            Box::new(references(db, "customer")),
-            &["`customer`", "embedded pattern", "reference_field(..)"],
-            Box::new(references(db, "buyer")),
-        ),
-        (
-            "the time of a history and a total",
-            Box::new(total("notes", "changed")),
-            Box::new(history(db, "orders", "revisions", "changed")),
-            &["`changed`", "subset pattern", "time_field(..)"],
-            Box::new(history(db, "orders", "revisions", "changed_at")),
-        ),
-        (
-            "two trashes with one second collection",
-            Box::new(trash(db, "users", "deleted")),
-            Box::new(trash(db, "orders", "deleted")),
-            &[".deleted`", "trash pattern", "use another one"],
-            Box::new(trash(db, "orders", "deleted_orders")),
-        ),
-        (
-            "two archives with one second collection",
-            Box::new(archive(db, "users", "old")),
-            Box::new(archive(db, "orders", "old")),
-            &[".old`", "archive pattern", "use another one"],
-            Box::new(archive(db, "orders", "old_orders")),
-        ),
-        (
-            "an archive and a trash with one second collection",
-            Box::new(archive(db, "users", "old")),
-            Box::new(trash(db, "users", "old")),
-            &[".old`", "archive pattern", "use another one"],
-            Box::new(trash(db, "users", "deleted")),
-        ),
-        (
-            "two histories with one second collection",
-            Box::new(history(db, "users", "revisions", "at")),
-            Box::new(history(db, "orders", "revisions", "at")),
-            &[".revisions`", "history pattern", "use another one"],
-            Box::new(history(db, "orders", "order_revisions", "at")),
-        ),
-        (
-            "intervals and a list",
-            Box::new(intervals(db, "orders")),
-            Box::new(list(db, "lines", "has_extras")),
-            &[".orders`", "intervals pattern", "use another collection"],
-            Box::new(embedded_in(db, "carts")),
-        ),
-        (
-            "embedded children and intervals",
-            Box::new(embedded(db, "lines")),
-            Box::new(intervals(db, "orders")),
-            &[".orders`", "embedded pattern", "use another collection"],
-            Box::new(intervals(db, "prices")),
-        ),
-        (
-            "a subset and intervals",
-            Box::new(subset(db, "notes").build().unwrap()),
-            Box::new(intervals(db, "orders")),
-            &[".orders`", "subset pattern", "use another collection"],
-            Box::new(intervals(db, "prices")),
-        ),
-        (
-            "buckets and embedded children",
-            Box::new(buckets(db, "orders")),
-            Box::new(embedded(db, "lines")),
-            &[".orders`", "bucket pattern", "use another collection"],
-            Box::new(embedded_in(db, "carts")),
-        ),
-    ]
-}
-
-fn embedded_in(db: &TestDatabase, collection: &str) -> EmbeddedRepository<Document, Document> {
-    let lines = EmbeddedRepository::builder(of(db, collection)).children_field("lines");
-    lines.max_children(100).build().unwrap()
 }
 
 #[tokio::test]
@@ -307,7 +86,7 @@ async fn two_lists_with_flags_of_their_own_lose_nothing() {
             assert_eq!(order.get(flag), Some(&Bson::Boolean(true)));
             let mut stored: Vec<Bson> = order.get_array(array).unwrap().clone();
             for more in support::common::all(&db.plain_collection(&format!("more_{array}"))).await {
-                stored.extend(more.get_array(&format!("{array}_extra")).unwrap().clone());
+                stored.extend(more.get_array(format!("{array}_extra")).unwrap().clone());
             }
             let mut numbers: Vec<i32> = stored.iter().map(|number| number.as_i32().unwrap()).collect();
             numbers.sort_unstable();
@@ -433,7 +212,7 @@ async fn what_an_archive_keeps_is_a_setting() {
         let archive = |keep: Option<Document>| {
             let archive = Archive::<Document>::builder(of(db, "orders"), of(db, "old_orders")).age_field("at");
             let archive = archive.older_than(Duration::from_secs(60));
-            let archive = keep.into_iter().fold(archive, |archive, keep| archive.keep(keep));
+            let archive = keep.into_iter().fold(archive, ArchiveBuilder::keep);
             archive.build().unwrap()
         };
         let permanent = archive(Some(doc! { "$or": [{ "kept": true }, { "n": { "$gt": 5 } }] }));
@@ -481,7 +260,7 @@ async fn validators_of_one_collection_are_joined() {
         for one in one {
             one.ensure_indexes().await.unwrap();
         }
-        let of_orders = one.into_iter().flat_map(|one| one.validators());
+        let of_orders = one.into_iter().flat_map(Repository::validators);
         let of_orders = of_orders.filter(|validator| validator.namespace.coll == "orders");
         let all: Vec<Document> = of_orders.map(|validator| validator.document).collect();
         assert!(all.len() > 2, "{all:?}");
