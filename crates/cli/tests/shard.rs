@@ -49,13 +49,22 @@ async fn a_plan_is_printed_on_any_server() {
             let planned = ran(on(db).args(settings).args(["shard", "--plan", "--json"])).ok();
             writes(&planned)
         };
-        let of_buckets = ["createIndexes", "shardCollection", "createIndexes", "update"];
+        let of_buckets = ["createIndexes", "shardCollection", "createIndexes", "update", "update"];
         assert_eq!(names(&buckets()), of_buckets);
-        assert_eq!(names(&PARENTS), ["shardCollection", "update"]);
+        assert_eq!(names(&PARENTS), ["shardCollection", "update", "update"]);
         let of_two = ["createIndexes", "shardCollection", "shardCollection"];
-        assert_eq!(names(&LISTS), [&of_two[..], &["update"]].concat());
-        assert_eq!(names(&subset()), [&of_two[..], &["createIndexes", "update"]].concat());
-        let of_orders = ["shardCollection", "shardCollection", "createIndexes", "update"];
+        assert_eq!(names(&LISTS), [&of_two[..], &["update", "update"]].concat());
+        assert_eq!(
+            names(&subset()),
+            [&of_two[..], &["createIndexes", "update", "update"]].concat()
+        );
+        let of_orders = [
+            "shardCollection",
+            "shardCollection",
+            "createIndexes",
+            "update",
+            "update",
+        ];
         assert_eq!(names(&orders()), of_orders);
         assert!(all(db, "mongo_patterns").await.is_empty());
 
