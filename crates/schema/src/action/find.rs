@@ -46,7 +46,8 @@ impl<D> SchemaRepository<D> {
     /// # Cost
     /// One round trip, and one for each further batch of the cursor. One more if an older version has no filter, and one for
     /// each older version with a step on the server, of a stream for each 100 documents. An index serves it if it serves each filter:
-    /// one on the fields of the newest, and one for those of each older version. The version itself need not be in the first.
+    /// one on the fields of the newest, and one for those of each older version. Leave the version out of the first: it is not compared
+    /// for equality.
     ///
     /// # Cancel safety
     /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
