@@ -422,7 +422,7 @@ mod tests {
                 ///
                 /// # Cancel safety
                 /// Some are deleted.
-                pub fn empty(&self, time: DateTime) -> Empty<'_> { todo!() }
+                pub fn empty(&self, time: DateTime) -> Empty<'_> { Empty { shared: self.shared() } }
                 /// Returns a setting.
                 pub fn size(&self) -> u32 { 1 }
             }

@@ -26,17 +26,18 @@ use crate::sharding::{EnsureSharded, ShardKeyChoice, VerifyShardKeys};
 /// Each pattern implements it for its repository. Other crates cannot implement it:
 ///
 /// ```compile_fail,E0277
+/// use mongo_patterns::history::HistoryRepository;
 /// use mongo_patterns::{Repository, Validator};
 ///
-/// struct Mine;
+/// struct Mine(HistoryRepository<i32>);
 ///
 /// impl Repository for Mine {
 ///     fn managed(&self) -> mongo_patterns::index::Ensure<'_> {
-///         unimplemented!()
+///         self.0.managed()
 ///     }
 ///
 ///     fn validators(&self) -> Vec<Validator> {
-///         Vec::new()
+///         self.0.validators()
 ///     }
 /// }
 /// ```
