@@ -15,6 +15,7 @@
 //! | [`pages`] | the pages of any query, each document once |
 //! | [`retry`] | retries bounded by count and by time, with jitter |
 //! | [`sharding`] | the shard keys of a pattern, and the set-up of a sharded cluster |
+//! | [`through`] | deletions and restorations through another repository of the same document |
 //! | [`verify`] | verification and repair: findings, and what was done about them |
 //!
 //! Everything else is hidden: it serves the crates of the patterns, and can change with any version.
@@ -74,6 +75,7 @@ pub mod settings;
 mod shard_key;
 pub mod sharding;
 mod tasks;
+pub mod through;
 #[doc(hidden)] // texts of positions that have values of documents
 pub mod token;
 #[doc(hidden)] // a standalone, a replica set, or a sharded cluster

@@ -306,7 +306,7 @@ pub use mongo_patterns_core::action::{self};
 pub use mongo_patterns_core::{
     AsKey, Deleted, Error, ErrorKind, FoundInvalid, Inserted, IntoId, InvalidDocuments, Key, MigrationRecord, Moved,
     PlanWarning, Planned, PlannedCommand, Progress, Remedy, Removed, Repository, Result, RetryPolicy, Updated,
-    Validator, catalog, drain, forget_migration, index, key, lease, list, migrations, pages, sharding, verify,
+    Validator, catalog, drain, forget_migration, index, key, lease, list, migrations, pages, sharding, through, verify,
 };
 /// Makes a newtype a key that is stored as the key in it: implements `AsKey`.
 ///
