@@ -154,7 +154,8 @@ async fn an_entry_without_it_gets_what_its_repository_owns() {
         lines.ensure_indexes().await.unwrap();
         let before = stored().await;
         let owned = |field: &str| doc! { "collection": "orders", "field": field };
-        let parents = doc! { "collection": "orders", "field": "_id", "shared": "parents" };
+        let mut parents = doc! { "collection": "orders", "field": "_id", "shared": "parents" };
+        parents.insert("dependents", doc! { "call": "delete", "collection": "more_lines" });
         let overflow = doc! { "collection": "more_lines" };
         let owns = [parents, owned("lines"), owned("has_extras"), overflow];
         assert_eq!(before.get("owns"), Some(&owns.to_vec().into()));

@@ -30,7 +30,10 @@
 //!   "_id": { "kind": "outlier", "collection": "sales", "field": "customers_purchased" },
 //!   "settings": { "array": "customers_purchased", "threshold": 50, "extras_collection": "extra_sales" },
 //!   "owns": [
-//!     { "collection": "sales", "field": "_id", "shared": "parents" },
+//!     {
+//!       "collection": "sales", "field": "_id", "shared": "parents",
+//!       "dependents": { "call": "delete", "collection": "extra_sales" }
+//!     },
 //!     { "collection": "sales", "field": "customers_purchased" },
 //!     { "collection": "sales", "field": "has_extras" },
 //!     { "collection": "extra_sales" }
@@ -43,7 +46,9 @@
 //! ```
 //!
 //! `settings` has all settings of the stored form; a missing one is `null`. `owns` has fields and second collections, with
-//! their `database` if it is another one. Entries with the same word in `shared` can both have a field. The next
+//! their `database` if it is another one. Entries with the same word in `shared` can both have a field.
+//! `dependents` has the call that deletes a document with what depends on it, and the collection of what does, if there is
+//! only one. The next
 //! `ensure_indexes()` adds `owns` to an entry of an earlier version. While a repository looks for other owners, its new entry is
 //! `unconfirmed`. `format` is the version of this form.
 //! Where the type of a repository knows the type of its keys, as that of buckets does, `key_type` is their BSON type, by its

@@ -79,7 +79,9 @@ impl Shared {
             })
             .collect();
         // Other references to the same sources use it too, and a history of the sources writes it.
-        owned.push(Owned::field(&self.sources, self.settings.version.as_str(), "version_field").shared_as("version"));
+        let version = Owned::field(&self.sources, self.settings.version.as_str(), "version_field").shared_as("version");
+        let referring = (self.referring.len() == 1).then(|| self.documents());
+        owned.push(version.with_dependents("delete_source", referring));
         // A document can be without a reference, so a sample of documents decides nothing.
         Ensure::new(self.operation("ensure_indexes"), Some(field), stored, collections)
             .owns(owned)

@@ -66,7 +66,7 @@ impl Shared {
         Ensure::new(call, Some(settings.first().field.as_str()), stored, collections)
             .fields(settings.fields_of_child())
             .own(settings.own_fields(&self.parents))
-            .owns(settings.owned(&self.parents))
+            .owns(settings.owned(&self.parents, &self.children))
     }
 
     /// Checks once that the indexes exist. Without this check, an insert would not notice that the unique index of the

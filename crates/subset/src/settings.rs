@@ -142,9 +142,13 @@ impl Settings {
 
     /// Returns what no other repository may own. The array of the first subset can be one of embedded children too, whose
     /// migration sets the version of each parent.
-    pub(crate) fn owned(&self, parents: &Collection<RawDocumentBuf>) -> Vec<Owned> {
+    pub(crate) fn owned(
+        &self,
+        parents: &Collection<RawDocumentBuf>,
+        children: &Collection<RawDocumentBuf>,
+    ) -> Vec<Owned> {
         let mut owned = vec![
-            Owned::documents(parents, "parents"),
+            Owned::documents(parents, "parents").with_dependents("delete_parent", Some(children)),
             Owned::field(parents, self.first().field.as_str(), "Subset::new").shared_as("children"),
             Owned::field(parents, self.version.as_str(), "version_field"),
         ];

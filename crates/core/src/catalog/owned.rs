@@ -17,6 +17,17 @@ pub struct Owned {
     shared: Option<String>,
     /// The call that names another one.
     method: &'static str,
+    /// What depends on the documents.
+    dependents: Option<Dependents>,
+}
+
+/// What depends on documents: only this call deletes both.
+#[derive(Clone, Debug)]
+struct Dependents {
+    /// The call of the repository, such as `delete_parent`.
+    call: &'static str,
+    /// The only collection of what depends on them. `None` if they are in several.
+    collection: Option<Namespace>,
 }
 
 impl Owned {
@@ -36,6 +47,7 @@ impl Owned {
             field: None,
             shared: None,
             method: "",
+            dependents: None,
         }
     }
 
@@ -52,22 +64,39 @@ impl Owned {
         Self { shared, ..self }
     }
 
+    /// Adds the call that deletes a document with what depends on it, and the collection of what does, if there is only one.
+    #[must_use]
+    pub fn with_dependents(self, call: &'static str, collection: Option<&Collection<RawDocumentBuf>>) -> Self {
+        let collection = collection.map(Collection::namespace);
+        let dependents = Some(Dependents { call, collection });
+        Self { dependents, ..self }
+    }
+
     pub(super) fn collection_name(&self) -> &str {
         &self.namespace.coll
     }
 
     /// Returns its form in the catalog of a database.
     pub(super) fn stored_form(&self, database: &str) -> Document {
-        let mut stored = doc! { "collection": &self.namespace.coll };
-        if self.namespace.db != database {
-            stored.insert("database", &self.namespace.db);
-        }
+        let named = |namespace: &Namespace| {
+            let mut stored = doc! { "collection": &namespace.coll };
+            if namespace.db != database {
+                stored.insert("database", &namespace.db);
+            }
+            stored
+        };
+        let mut stored = named(&self.namespace);
         let options = [("field", &self.field), ("shared", &self.shared)];
         stored.extend(
             options
                 .into_iter()
                 .filter_map(|(name, value)| Some((name.to_owned(), value.as_ref()?.into()))),
         );
+        if let Some(Dependents { call, collection }) = &self.dependents {
+            let mut dependents = doc! { "call": call };
+            dependents.extend(collection.as_ref().map(named).unwrap_or_default());
+            stored.insert("dependents", dependents);
+        }
         stored
     }
 
@@ -130,6 +159,12 @@ mod tests {
         let [shared, other] = ["version", "count"].map(|word| field("v").shared_as(word));
         assert!(!is_refused(&shared, &shared) && is_refused(&shared, &other));
         assert!(is_refused(&shared, &field("v")) && is_refused(&field("v"), &shared));
+        let parents = Owned::documents(&collection, "parents").with_dependents("delete_parent", Some(&collection));
+        let dependents = |database: &str| parents.stored_form(database).get("dependents").cloned();
+        let here = doc! { "call": "delete_parent", "collection": "orders" };
+        assert_eq!(dependents("shop"), Some(here.into()));
+        let there = doc! { "call": "delete_parent", "collection": "orders", "database": "shop" };
+        assert_eq!(dependents("archive"), Some(there.into()));
         let elsewhere = second.stored_form("archive");
         assert_eq!(elsewhere, doc! { "collection": "orders", "database": "shop" });
         assert!(second.is_of(&elsewhere, "archive") && !second.is_of(&second.stored_form("shop"), "archive"));
