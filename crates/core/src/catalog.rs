@@ -2,7 +2,8 @@
 //!
 //! `ensure_indexes()` stores the settings of a repository in the collection [`mongo_patterns`](COLLECTION) of its
 //! database, and refuses other settings afterwards. `verify()`, `repair()`, `follow()` and all migrations compare their
-//! settings with it first, by one read. Plain reads and writes do not read it.
+//! settings with it first, by one read. Plain reads and writes do not read it, but for those that replace or delete a document
+//! ([once](#owners)).
 //!
 //! A call that rewrites or deletes stored documents needs an entry: a repair, a rebuild, and a migration within its
 //! collections. `ensure_indexes()` stores one for existing documents only if they fit: a sample of them has the fields, no
@@ -17,6 +18,16 @@
 //! makes several documents of a thing and the other takes each document for one thing, such as intervals and embedded
 //! children, are refused in one collection. Of two such repositories that call `ensure_indexes()` at the same time, at most one
 //! succeeds.
+//!
+//! A call that replaces a document, or restores it, keeps what other entries own in it: the stored values of their fields stay,
+//! whatever the new document has. The version of the schema pattern is different: that of the new document counts, and the stored one
+//! stays if it has none. A call that deletes a document is refused where documents of another repository depend on it, and names the
+//! call that deletes both.
+//!
+//! `ensure_indexes()` learns of the other entries by the read that it makes anyway. A repository without this call reads them once,
+//! before its first call that needs them, and again after this process has stored another entry in the database. Other processes know a
+//! new repository after their restart: call its `ensure_indexes()`, and restart the programs that replace or delete these documents,
+//! before it writes.
 //!
 //! The names of collections are compared within one catalog, so two databases can share a second collection in a third one
 //! unnoticed. The entry of a repository that is no longer used can be deleted.
@@ -46,10 +57,10 @@
 //! ```
 //!
 //! `settings` has all settings of the stored form; a missing one is `null`. `owns` has fields and second collections, with
-//! their `database` if it is another one. Entries with the same word in `shared` can both have a field.
-//! `dependents` has the call that deletes a document with what depends on it, and the collection of what does, if there is
-//! only one. The next
-//! `ensure_indexes()` adds `owns` to an entry of an earlier version. While a repository looks for other owners, its new entry is
+//! their `database` if it is another one. Entries with the same word in `shared` can both have a field. A field with `content`
+//! belongs to the content of a document. `dependents` has the call that deletes a document with what depends on it, and the collection
+//! of what does, if there is only one. The next `ensure_indexes()` adds what an entry of an earlier version lacks. While a repository
+//! looks for other owners, its new entry is
 //! `unconfirmed`. `format` is the version of this form.
 //! Where the type of a repository knows the type of its keys, as that of buckets does, `key_type` is their BSON type, by its
 //! name in `$jsonSchema`: `int` for all types of integers, which have one form. An entry of a version without this setting
@@ -66,7 +77,7 @@
 //! # Permissions
 //!
 //! A user who may only read needs `find` on the collection. A user without it works as if there were no entry, and
-//! so cannot repair.
+//! so cannot repair, and its calls that replace a document keep nothing of other repositories.
 //!
 //! # Design
 //!
@@ -77,6 +88,7 @@
 
 mod entry;
 mod filter;
+mod others;
 mod owned;
 mod plausible;
 mod record;
@@ -90,6 +102,9 @@ use mongodb::options::{CollectionOptions, ReadConcern, WriteConcern};
 pub use self::entry::{Entry, StoredSettings};
 #[doc(hidden)]
 pub use self::filter::storable_filter;
+#[doc(hidden)]
+pub use self::others::Others;
+pub(crate) use self::others::Known;
 #[doc(hidden)]
 pub use self::owned::Owned;
 #[doc(hidden)]

@@ -1,9 +1,10 @@
 //! The entry of a managed collection.
 
-use mongodb::Collection;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::options::{FindOneOptions, FindOptions};
+use mongodb::{Collection, Namespace};
 
+use super::others::{Known, Others, count_written, written};
 use super::owned::Owned;
 use super::{COLLECTION, catalog_of};
 use crate::conn::Conn;
@@ -26,6 +27,8 @@ pub struct Entry {
     catalog: Collection<RawDocumentBuf>,
     settings: Document,
     pub(crate) owns: Vec<Owned>,
+    /// A collection in which other repositories can own fields, and what remembers them.
+    pub(crate) others: Option<(Namespace, Known)>,
 }
 
 /// The settings in the catalog, before a migration that changes them.
@@ -59,6 +62,7 @@ impl Entry {
             catalog: catalog_of(collection, collection.write_concern().cloned()),
             settings,
             owns: Vec::new(),
+            others: None,
         }
     }
 
@@ -127,7 +131,7 @@ impl Entry {
             "library": kept("$library", env!("CARGO_PKG_VERSION").into()),
             "created": now("$created"),
             "changed": now("$changed"),
-            "owns": kept("$owns", self.stored_owns()),
+            "owns": { "$literal": self.stored_owns() },
         };
         match self.write("store the settings in the catalog", fields, conn).await {
             Err(error) if error.kind() == ErrorKind::Unauthorized => Ok(()),
@@ -156,17 +160,25 @@ impl Entry {
     /// The client that creates an entry removes it if another one owns the same. Until it has looked, the entry is not
     /// confirmed, and other clients that find it look themselves. So none relies on an entry that is removed.
     async fn write(&self, purpose: &'static str, mut fields: Document, conn: &mut Conn<'_>) -> Result<()> {
+        let database = self.catalog.namespace().db;
         let is_new = doc! { "$eq": [{ "$type": "$settings" }, "missing"] };
         fields.insert(UNCONFIRMED, doc! { "$cond": [is_new, true, format!("${UNCONFIRMED}")] });
         for _ in 0..ATTEMPTS {
             let update = vec![doc! { "$set": fields.clone() }];
             let step = Step::upsert_one(purpose, &self.catalog, self.filter(), update);
-            let is_created = conn.write(step).await?.is_some_and(|reply| reply.matched == 0);
+            let reply = conn.write(step).await?;
+            if reply.is_some() {
+                count_written(&database);
+            }
+            let is_created = reply.is_some_and(|reply| reply.matched == 0);
+            let written = written(&database);
             let found = conn
                 .read_written(self.find("look for other owners in the catalog"))
                 .await?;
             if let Some(found) = found {
-                match self.select(found.decoded()?, "its settings were not stored") {
+                let found = found.decoded()?;
+                self.know(written, &found);
+                match self.select(found, "its settings were not stored") {
                     Ok(Some(stored)) => self.compare(&stored, &[])?,
                     Ok(None) => continue,
                     Err(error) => {
@@ -175,6 +187,7 @@ impl Entry {
                             filter.insert(UNCONFIRMED, true);
                             conn.write(Step::delete_one("remove the entry", &self.catalog, filter))
                                 .await?;
+                            count_written(&database);
                         }
                         return Err(error);
                     }
@@ -225,20 +238,51 @@ impl Entry {
 
     /// Reads the entry, and checks that no other one owns the same. `None` also when the user may not read the catalog.
     pub(crate) async fn read(&self, conn: &mut Conn<'_>) -> Result<Option<Document>> {
-        match conn
-            .read(self.find("read the settings in the catalog"))
-            .await
-            .map_err(Error::from)
-        {
-            Ok(reply) => self.select(reply.decoded()?, "nothing was written"),
-            Err(error) if error.kind() == ErrorKind::Unauthorized => Ok(None),
-            Err(error) => Err(error),
-        }
+        let found = self.read_all("read the settings in the catalog", conn).await?;
+        self.select(found, "nothing was written")
+    }
+
+    /// Reads what others own, whatever the settings are. One round trip.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    pub(crate) async fn read_others(&self, conn: &mut Conn<'_>) -> Result<()> {
+        let purpose = "look for other owners in the catalog";
+        self.read_all(purpose, conn).await.map(drop)
+    }
+
+    /// Reads the entry, and those of others. None when the user may not read the catalog.
+    async fn read_all(&self, purpose: &'static str, conn: &mut Conn<'_>) -> Result<Vec<Document>> {
+        let written = written(&self.catalog.namespace().db);
+        let found = match conn.read(self.find(purpose)).await.map_err(Error::from) {
+            Ok(reply) => reply.decoded()?,
+            Err(error) if error.kind() == ErrorKind::Unauthorized => Vec::new(),
+            Err(error) => return Err(error),
+        };
+        self.know(written, &found);
+        Ok(found)
+    }
+
+    /// Remembers what others own, as the catalog had it after these writes of this process.
+    fn know(&self, written: u64, found: &[Document]) {
+        let Some((collection, known)) = &self.others else {
+            return;
+        };
+        let is_other = |entry: &&Document| entry.get_document("_id").ok() != Some(&self.id);
+        let own = self.owns.iter().filter_map(|owned| owned.field_in(collection));
+        let (own, database) = (own.collect::<Vec<_>>(), &self.catalog.namespace().db);
+        let others = Others::of(found.iter().filter(is_other), collection, &own, database);
+        known.set(database, written, others);
     }
 
     /// Finds the entry, and those that own something in the same collections.
     fn find(&self, purpose: &'static str) -> Step {
-        let collections: Vec<&str> = self.owns.iter().map(Owned::collection_name).collect();
+        let mut collections: Vec<&str> = self.owns.iter().map(Owned::collection_name).collect();
+        if let Some((collection, _)) = &self.others
+            && !collections.contains(&collection.coll.as_str())
+        {
+            collections.push(&collection.coll);
+        }
         let filter = doc! { "$or": [self.filter(), { "owns.collection": { "$in": collections } }] };
         Step::find(purpose, &self.catalog, filter, FindOptions::default())
     }
@@ -262,9 +306,9 @@ impl Entry {
         Ok(own)
     }
 
-    /// Returns whether an entry says what it owns, and its creator does not remove it.
-    pub(crate) fn is_confirmed(stored: &Document) -> bool {
-        stored.contains_key("owns") && !stored.contains_key(UNCONFIRMED)
+    /// Returns whether an entry says what the repository owns, and its creator does not remove it.
+    pub(crate) fn is_confirmed(&self, stored: &Document) -> bool {
+        stored.get("owns") == Some(&self.stored_owns()) && !stored.contains_key(UNCONFIRMED)
     }
 
     pub(crate) fn compare(&self, stored: &Document, except: &[&str]) -> Result<()> {

@@ -17,6 +17,8 @@ pub struct Owned {
     shared: Option<String>,
     /// The call that names another one.
     method: &'static str,
+    /// Whether the field belongs to the content of a document: one that replaces it can have another value.
+    is_content: bool,
     /// What depends on the documents.
     dependents: Option<Dependents>,
 }
@@ -48,6 +50,7 @@ impl Owned {
             shared: None,
             method: "",
             dependents: None,
+            is_content: false,
         }
     }
 
@@ -70,6 +73,19 @@ impl Owned {
         let collection = collection.map(Collection::namespace);
         let dependents = Some(Dependents { call, collection });
         Self { dependents, ..self }
+    }
+
+    /// Tells that the field belongs to the content: a document that replaces another one has its own value, or keeps the stored
+    /// one. All other owned fields keep their stored values.
+    #[must_use]
+    pub fn of_content(self) -> Self {
+        let is_content = true;
+        Self { is_content, ..self }
+    }
+
+    /// Returns the field, if it is one of a collection.
+    pub(super) fn field_in(&self, collection: &Namespace) -> Option<&str> {
+        self.field.as_deref().filter(|_| self.namespace == *collection)
     }
 
     pub(super) fn collection_name(&self) -> &str {
@@ -97,16 +113,17 @@ impl Owned {
             dependents.extend(collection.as_ref().map(named).unwrap_or_default());
             stored.insert("dependents", dependents);
         }
+        if self.is_content {
+            stored.insert("content", true);
+        }
         stored
     }
 
     /// Returns whether another owner has it, as the catalog of a database stores it.
     pub(super) fn is_of(&self, other: &Document, database: &str) -> bool {
-        let text = |name: &str| other.get_str(name).ok();
-        let of_collection = text("collection") == Some(&self.namespace.coll)
-            && text("database").unwrap_or(database) == self.namespace.db.as_str();
-        let is_shared = self.shared.is_some() && self.shared.as_deref() == text("shared");
-        let overlaps = match (self.field.as_deref(), text("field")) {
+        let of_collection = namespace_of(other, database).as_ref() == Some(&self.namespace);
+        let is_shared = self.shared.is_some() && self.shared.as_deref() == other.get_str("shared").ok();
+        let overlaps = match (self.field.as_deref(), field_of(other)) {
             (None, None) => true,
             (Some(one), Some(other)) => one == other || is_below(one, other) || is_below(other, one),
             _ => false,
@@ -131,6 +148,17 @@ impl Owned {
         };
         Error::new(ErrorKind::SettingsMismatch, message).with_remedy(Remedy::CheckSettings)
     }
+}
+
+/// Returns the collection that a stored form names, in the catalog of a database.
+pub(super) fn namespace_of(stored: &Document, database: &str) -> Option<Namespace> {
+    let collection = stored.get_str("collection").ok()?;
+    Some(Namespace::new(stored.get_str("database").unwrap_or(database), collection))
+}
+
+/// Returns the field that a stored form names.
+pub(super) fn field_of(stored: &Document) -> Option<&str> {
+    stored.get_str("field").ok()
 }
 
 fn is_below(path: &str, of: &str) -> bool {

@@ -1,10 +1,13 @@
-//! What a repository checks once: that its indexes exist, and what the deployment is.
+//! What a repository checks once: that its indexes exist, what the deployment is, and what others own in its documents.
+
+use std::sync::Arc;
 
 use mongodb::Collection;
 use mongodb::bson::RawDocumentBuf;
 use tokio::sync::OnceCell;
 
 use super::Ensure;
+use crate::catalog::{Known, Others};
 use crate::conn::Conn;
 use crate::error::{ErrorKind, Result};
 use crate::topology::Topology;
@@ -14,6 +17,7 @@ use crate::topology::Topology;
 pub struct Checks {
     topology: OnceCell<Topology>,
     indexes: OnceCell<()>,
+    others: Known,
 }
 
 impl Checks {
@@ -56,6 +60,29 @@ impl Checks {
             true => ensure().check_indexes(conn).await,
             false => self.indexes(ensure).await,
         }
+    }
+
+    /// Returns what other repositories own in the documents, for a call that replaces, restores or deletes one. One round trip, if
+    /// `ensure_indexes()` was not called before, or this process has stored another entry in the catalog since. Outside of any
+    /// session, and before the first command of the call.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    pub async fn others<'e>(&self, ensure: impl FnOnce() -> Ensure<'e> + Send) -> Result<Arc<Others>> {
+        if let Some(others) = self.others.current() {
+            return Ok(others);
+        }
+        ensure().entry.read_others(&mut Conn::new()).await?;
+        Ok(self.known_others())
+    }
+
+    /// Returns what [`others`](Self::others) returned last, also in the middle of a transaction.
+    pub fn known_others(&self) -> Arc<Others> {
+        self.others.last().unwrap_or_default()
+    }
+
+    pub(super) fn known(&self) -> &Known {
+        &self.others
     }
 
     /// Returns what remembers that the indexes exist, for [`Ensure::remembered_in`].

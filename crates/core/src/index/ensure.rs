@@ -6,7 +6,7 @@ use mongodb::bson::{Document, RawDocumentBuf};
 use tokio::sync::OnceCell;
 
 use super::plan::Created;
-use super::{EnsuredIndexes, FindDuplicates, IndexPlan, Managed, State, collection};
+use super::{Checks, EnsuredIndexes, FindDuplicates, IndexPlan, Managed, State, collection};
 use crate::action::Call;
 use crate::catalog::{Entry, OwnFields, Owned, check_fields};
 use crate::conn::Conn;
@@ -73,6 +73,8 @@ impl<'a> Ensure<'a> {
         fields(fields: Vec<(&'static str, &'a str)>) => fields = fields;
         /// Sets what no other repository may own.
         owns(owns: Vec<Owned>) => entry.owns = owns;
+        /// Sets a collection in which other repositories can own fields, and the checks that remember them.
+        others_in(collection: &Collection<RawDocumentBuf>, checks: &Checks) => entry.others = Some((collection.namespace(), checks.known().clone()));
         /// Sets the fields that only the repository writes, in documents that the application writes too.
         own(own: OwnFields<'a>) => own = Some(own);
         /// Sets a further check of the stored documents, before settings are stored for the first time.
@@ -303,12 +305,8 @@ impl<'a> Ensure<'a> {
 
     /// Refuses collections that the pattern cannot work on. One round trip for each database.
     pub(crate) async fn check_collections(&self, conn: &mut Conn<'_>) -> Result<()> {
-        let collections: Vec<_> = self
-            .collections
-            .iter()
-            .map(|managed| &managed.plan.collection)
-            .collect();
-        collection::check(conn, &collections).await
+        let collections = self.collections.iter().map(|managed| &managed.plan.collection);
+        collection::check(conn, &collections.collect::<Vec<_>>()).await
     }
 
     /// Compares the settings with the catalog. One round trip.
@@ -321,7 +319,7 @@ impl<'a> Ensure<'a> {
                 return Ok(State::None);
             };
             match self.entry.compare(&stored, &[]) {
-                Ok(()) if Entry::is_confirmed(&stored) => Ok(State::Stored),
+                Ok(()) if self.entry.is_confirmed(&stored) => Ok(State::Stored),
                 Ok(()) => Ok(State::Unconfirmed),
                 Err(error) if error.kind() == ErrorKind::SettingsMismatch && self.is_dropped(conn).await? => {
                     Ok(State::Dropped)

@@ -1,0 +1,289 @@
+//! What other repositories own in the documents of a collection.
+//!
+//! # Design
+//!
+//! ## Why does a call that replaces a document not read the catalog each time?
+//!
+//! `ensure_indexes()` reads the entries of the others with its own, so what it knows costs nothing. It is read again when this
+//! process has written an entry of the database since, because a service sets up its repositories in any order. Another process
+//! knows a new repository after its restart.
+//!
+//! ## Why does the server merge the documents?
+//!
+//! Others write their fields at any time. One command takes the stored values and writes the new document, so no write of
+//! another repository comes between the two.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use mongodb::Namespace;
+use mongodb::bson::{Bson, Document, doc};
+
+use super::owned::{field_of, namespace_of};
+use crate::error::{Error, ErrorKind, Remedy, Result};
+
+/// What other entries of the catalog own in the documents of one collection.
+#[doc(hidden)]
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Others {
+    /// Fields whose stored values stay when a document is replaced.
+    kept: Vec<String>,
+    /// Fields that belong to the content: the stored value stays if the new document has none.
+    with_content: Vec<String>,
+    dependents: Vec<Dependents>,
+}
+
+/// Documents of another repository that must not stay without those of the collection.
+#[derive(Clone, Debug, PartialEq)]
+struct Dependents {
+    /// The pattern of the repository.
+    pattern: String,
+    /// The call that deletes a document with them, or looks for them first.
+    call: String,
+    /// `None` if they are in several.
+    collection: Option<Namespace>,
+}
+
+impl Others {
+    /// Reads it in entries of the catalog of a database. Fields that the repository owns itself are left out.
+    pub(super) fn of<'e>(
+        entries: impl IntoIterator<Item = &'e Document>,
+        collection: &Namespace,
+        own: &[&str],
+        database: &str,
+    ) -> Self {
+        let mut others = Self::default();
+        for entry in entries {
+            let pattern = entry.get_document("_id").and_then(|id| id.get_str("kind"));
+            let owns = entry.get_array("owns").into_iter().flatten();
+            let owns = owns.filter_map(Bson::as_document);
+            for owned in owns.filter(|owned| namespace_of(owned, database).as_ref() == Some(collection)) {
+                others.add(owned, pattern.unwrap_or_default(), own, database);
+            }
+        }
+        others
+    }
+
+    fn add(&mut self, owned: &Document, pattern: &str, own: &[&str], database: &str) {
+        if let Some(field) = field_of(owned).filter(|field| *field != "_id" && !own.contains(field)) {
+            let fields = match owned.get_bool("content") {
+                Ok(true) => &mut self.with_content,
+                _ => &mut self.kept,
+            };
+            if !fields.iter().any(|known| known == field) {
+                fields.push(field.to_owned());
+            }
+        }
+        if let Ok(dependents) = owned.get_document("dependents") {
+            self.dependents.push(Dependents {
+                pattern: pattern.to_owned(),
+                call: dependents.get_str("call").unwrap_or_default().to_owned(),
+                collection: namespace_of(dependents, database),
+            });
+        }
+    }
+
+    /// Returns whether others own fields of the documents.
+    pub fn own_fields(&self) -> bool {
+        !(self.kept.is_empty() && self.with_content.is_empty())
+    }
+
+    /// Returns the fields whose stored values stay, whatever a new document has.
+    pub fn kept(&self) -> &[String] {
+        &self.kept
+    }
+
+    /// Returns the same for a document that is whole: it has all of its content, such as a stored revision.
+    #[must_use]
+    pub fn of_whole(&self) -> Self {
+        Self {
+            with_content: Vec::new(),
+            ..self.clone()
+        }
+    }
+
+    /// Returns the update that replaces a document: by the first fields, the content, what others own, and the caller's own
+    /// fields. Of two that have a field, the later one wins. All but the content are expressions.
+    pub fn replace(&self, first: Document, content: Document, own: Document) -> Vec<Document> {
+        let (mut first, mut content) = (first, content);
+        first.extend(stored(&self.with_content));
+        for field in &self.kept {
+            content.remove(field);
+        }
+        let merged = [first, doc! { "$literal": content }, stored(&self.kept).collect(), own];
+        let merged: Vec<Document> = merged.into_iter().filter(|part| !part.is_empty()).collect();
+        vec![doc! { "$replaceWith": { "$mergeObjects": merged } }]
+    }
+
+    /// Returns the stored values of the fields that stay, as expressions.
+    pub fn stored_values(&self) -> Document {
+        stored(&self.kept).collect()
+    }
+
+    /// Refuses to delete a document where documents of others depend on it. Those in a collection whose documents are deleted
+    /// with it do not count. `through` follows the call that the error names, such as `.through(..)`.
+    ///
+    /// # Errors
+    /// [`SettingsMismatch`](ErrorKind::SettingsMismatch).
+    pub fn check_delete(&self, through: &str, is_related: impl Fn(&Namespace) -> bool) -> Result<()> {
+        let are_related = |one: &Dependents| one.collection.as_ref().is_some_and(&is_related);
+        let Some(Dependents { pattern, call, .. }) = self.dependents.iter().find(|one| !are_related(one)) else {
+            return Ok(());
+        };
+        let text = format!(
+            "documents of the {pattern} pattern depend on these, nothing was deleted: call {call}(..){through} of its repository"
+        );
+        Err(Error::new(ErrorKind::SettingsMismatch, text).with_remedy(Remedy::CheckSettings))
+    }
+}
+
+fn stored(fields: &[String]) -> impl Iterator<Item = (String, Bson)> {
+    fields.iter().map(|field| (field.clone(), format!("${field}").into()))
+}
+
+/// How many entries this process has written to the catalog of each database.
+static WRITTEN: Mutex<BTreeMap<String, u64>> = Mutex::new(BTreeMap::new());
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // No code panics while it has the lock.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns how many entries this process has written to the catalog of a database.
+pub(super) fn written(database: &str) -> u64 {
+    lock(&WRITTEN).get(database).copied().unwrap_or(0)
+}
+
+/// Counts an entry that this process has written or removed.
+pub(super) fn count_written(database: &str) {
+    *lock(&WRITTEN).entry(database.to_owned()).or_default() += 1;
+}
+
+/// What a repository knows of others. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Known(Arc<Mutex<Option<State>>>);
+
+#[derive(Debug)]
+struct State {
+    database: String,
+    /// How many entries were [written] before the catalog was read.
+    written: u64,
+    others: Arc<Others>,
+}
+
+impl Known {
+    /// Returns what it knew last.
+    pub(crate) fn last(&self) -> Option<Arc<Others>> {
+        Some(lock(&self.0).as_ref()?.others.clone())
+    }
+
+    /// Returns what it knows, if this process has written no entry since.
+    pub(crate) fn current(&self) -> Option<Arc<Others>> {
+        let state = lock(&self.0);
+        let state = state.as_ref()?;
+        (state.written == written(&state.database)).then(|| state.others.clone())
+    }
+
+    pub(super) fn set(&self, database: &str, written: u64, others: Others) {
+        let mut state = lock(&self.0);
+        // Not by what an earlier read has found.
+        if state.as_ref().is_none_or(|state| state.written <= written) {
+            *state = Some(State {
+                database: database.to_owned(),
+                written,
+                others: Arc::new(others),
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn others() -> Others {
+        let of = |fields: Document| {
+            let mut owned = doc! { "collection": "orders" };
+            owned.extend(fields);
+            owned
+        };
+        let entry = |kind: &str, owns: Vec<Document>| doc! { "_id": { "kind": kind }, "owns": owns };
+        let lists = vec![
+            of(doc! { "field": "_id", "dependents": { "call": "delete", "collection": "more" } }),
+            of(doc! { "field": "lines" }),
+            doc! { "collection": "more" },
+            doc! { "collection": "orders", "database": "other", "field": "elsewhere" },
+        ];
+        let entries = [
+            entry("outlier", lists),
+            entry(
+                "schema",
+                vec![
+                    of(doc! { "field": "v", "content": true }),
+                    of(doc! { "field": "lines" }),
+                ],
+            ),
+            entry("history", vec![of(doc! { "field": "revision" })]),
+            doc! { "_id": { "kind": "migration" } },
+        ];
+        let orders = Namespace::new("shop", "orders");
+        Others::of(&entries, &orders, &["revision"], "shop")
+    }
+
+    #[test]
+    fn the_stored_values_of_others_stay_and_own_fields_win() {
+        let (others, first) = (others(), || doc! { "_id": "$_id" });
+        assert_eq!(others.kept(), ["lines"]);
+        assert!(others.own_fields());
+        let content = || doc! { "v": 2, "lines": [1], "name": "$name" };
+        let own = || doc! { "revision": { "$add": ["$revision", 1] } };
+        let merged = |others: &Others, own| {
+            let stages = others.replace(first(), content(), own);
+            let merge = stages[0].get_document("$replaceWith").unwrap();
+            merge.get_array("$mergeObjects").unwrap().clone()
+        };
+        let literal = Bson::from(doc! { "$literal": { "v": 2, "name": "$name" } });
+        let kept = Bson::from(doc! { "lines": "$lines" });
+        let with_version = Bson::from(doc! { "_id": "$_id", "v": "$v" });
+        assert_eq!(
+            merged(&others, own()),
+            [with_version.clone(), literal.clone(), kept.clone(), own().into()]
+        );
+        assert_eq!(merged(&others, doc! {}), [with_version, literal.clone(), kept.clone()]);
+        let whole = merged(&others.of_whole(), own());
+        assert_eq!(whole, [first().into(), literal, kept, own().into()]);
+        let alone = Bson::from(doc! { "$literal": content() });
+        assert_eq!(merged(&Others::default(), own()), [first().into(), alone, own().into()]);
+        assert!(!Others::default().own_fields());
+    }
+
+    #[test]
+    fn a_deletion_names_the_call_that_deletes_what_depends_on_it() {
+        let others = others();
+        let refused = others.check_delete(".through(..)", |_| false).unwrap_err();
+        assert_eq!(
+            (refused.kind(), refused.to_string().as_str()),
+            (
+                ErrorKind::SettingsMismatch,
+                "documents of the outlier pattern depend on these, nothing was deleted: call delete(..).through(..) of its repository"
+            )
+        );
+        let more = Namespace::new("shop", "more");
+        others.check_delete("", |one| *one == more).unwrap();
+        Others::default().check_delete("", |_| false).unwrap();
+    }
+
+    #[test]
+    fn what_is_known_is_current_until_this_process_writes_an_entry() {
+        let (known, database) = (Known::default(), "known_others");
+        assert!(known.current().is_none() && known.last().is_none());
+        known.set(database, written(database), others());
+        assert_eq!(*known.current().unwrap(), others());
+        count_written(database);
+        assert!(known.current().is_none());
+        assert_eq!(*known.last().unwrap(), others());
+        known.set(database, written(database), Others::default());
+        known.set(database, 0, others());
+        assert_eq!(*known.current().unwrap(), Others::default());
+    }
+}
