@@ -102,9 +102,9 @@ use mongodb::options::{CollectionOptions, ReadConcern, WriteConcern};
 pub use self::entry::{Entry, StoredSettings};
 #[doc(hidden)]
 pub use self::filter::storable_filter;
+pub(crate) use self::others::Known;
 #[doc(hidden)]
 pub use self::others::Others;
-pub(crate) use self::others::Known;
 #[doc(hidden)]
 pub use self::owned::Owned;
 #[doc(hidden)]

@@ -94,6 +94,12 @@ impl Attempts {
         self.made
     }
 
+    /// Returns the policy with the time that is left, for a transaction within the operation.
+    pub fn rest(&self) -> RetryPolicy {
+        let left = self.policy.max_elapsed.saturating_sub(self.started.elapsed());
+        self.policy.with_max_elapsed(left)
+    }
+
     /// Waits before the next attempt, after a conflict.
     ///
     /// # Errors
@@ -183,6 +189,16 @@ mod tests {
         };
         assert!(error.attempts().unwrap() < 1000);
         assert!(error.elapsed().unwrap() <= Duration::from_secs(5));
+    }
+
+    #[test]
+    fn what_is_within_an_operation_has_the_time_that_is_left() {
+        let policy = RetryPolicy::default();
+        let mut attempts = policy.start();
+        assert!(attempts.rest().max_elapsed <= policy.max_elapsed);
+        assert_eq!(attempts.rest().with_max_elapsed(policy.max_elapsed), policy);
+        attempts.policy.max_elapsed = Duration::ZERO;
+        assert!(attempts.rest().max_elapsed.is_zero());
     }
 
     #[test]

@@ -123,6 +123,16 @@ impl Entry {
     /// # Errors
     /// Those of [`check`](Self::check), for settings of another client. None when the user may not write the catalog.
     pub async fn store(&self, conn: &mut Conn<'_>) -> Result<()> {
+        self.store_with(doc! { "$ifNull": ["$owns", { "$literal": self.stored_owns() }] }, conn)
+            .await
+    }
+
+    /// Does what [`store`](Self::store) does, for an entry with the same settings that does not say all that the repository owns.
+    pub(crate) async fn complete(&self, conn: &mut Conn<'_>) -> Result<()> {
+        self.store_with(doc! { "$literal": self.stored_owns() }, conn).await
+    }
+
+    async fn store_with(&self, owns: Document, conn: &mut Conn<'_>) -> Result<()> {
         let now = |field: &str| doc! { "$ifNull": [field, "$$NOW"] };
         let kept = |field: &str, value: Bson| doc! { "$ifNull": [field, { "$literal": value }] };
         let fields = doc! {
@@ -131,7 +141,7 @@ impl Entry {
             "library": kept("$library", env!("CARGO_PKG_VERSION").into()),
             "created": now("$created"),
             "changed": now("$changed"),
-            "owns": { "$literal": self.stored_owns() },
+            "owns": owns,
         };
         match self.write("store the settings in the catalog", fields, conn).await {
             Err(error) if error.kind() == ErrorKind::Unauthorized => Ok(()),

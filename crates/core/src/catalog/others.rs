@@ -54,11 +54,14 @@ impl Others {
     ) -> Self {
         let mut others = Self::default();
         for entry in entries {
-            let pattern = entry.get_document("_id").and_then(|id| id.get_str("kind"));
+            let pattern = entry
+                .get_document("_id")
+                .and_then(|id| id.get_str("kind"))
+                .unwrap_or_default();
             let owns = entry.get_array("owns").into_iter().flatten();
             let owns = owns.filter_map(Bson::as_document);
             for owned in owns.filter(|owned| namespace_of(owned, database).as_ref() == Some(collection)) {
-                others.add(owned, pattern.unwrap_or_default(), own, database);
+                others.add(owned, pattern, own, database);
             }
         }
         others

@@ -153,7 +153,10 @@ impl Owned {
 /// Returns the collection that a stored form names, in the catalog of a database.
 pub(super) fn namespace_of(stored: &Document, database: &str) -> Option<Namespace> {
     let collection = stored.get_str("collection").ok()?;
-    Some(Namespace::new(stored.get_str("database").unwrap_or(database), collection))
+    Some(Namespace::new(
+        stored.get_str("database").unwrap_or(database),
+        collection,
+    ))
 }
 
 /// Returns the field that a stored form names.

@@ -81,12 +81,17 @@ impl Checks {
         self.others.last().unwrap_or_default()
     }
 
-    pub(super) fn known(&self) -> &Known {
-        &self.others
-    }
-
     /// Returns what remembers that the indexes exist, for [`Ensure::remembered_in`].
     pub fn indexes_exist(&self) -> &OnceCell<()> {
         &self.indexes
+    }
+}
+
+impl Ensure<'_> {
+    /// Sets the collection in which other repositories can own fields, and the checks that remember them.
+    #[must_use]
+    pub fn others_in(mut self, collection: &Collection<RawDocumentBuf>, checks: &Checks) -> Self {
+        self.entry.others = Some((collection.namespace(), checks.others.clone()));
+        self
     }
 }

@@ -6,7 +6,7 @@ use mongodb::bson::{Document, RawDocumentBuf};
 use tokio::sync::OnceCell;
 
 use super::plan::Created;
-use super::{Checks, EnsuredIndexes, FindDuplicates, IndexPlan, Managed, State, collection};
+use super::{EnsuredIndexes, FindDuplicates, IndexPlan, Managed, State, collection};
 use crate::action::Call;
 use crate::catalog::{Entry, OwnFields, Owned, check_fields};
 use crate::conn::Conn;
@@ -73,8 +73,6 @@ impl<'a> Ensure<'a> {
         fields(fields: Vec<(&'static str, &'a str)>) => fields = fields;
         /// Sets what no other repository may own.
         owns(owns: Vec<Owned>) => entry.owns = owns;
-        /// Sets a collection in which other repositories can own fields, and the checks that remember them.
-        others_in(collection: &Collection<RawDocumentBuf>, checks: &Checks) => entry.others = Some((collection.namespace(), checks.known().clone()));
         /// Sets the fields that only the repository writes, in documents that the application writes too.
         own(own: OwnFields<'a>) => own = Some(own);
         /// Sets a further check of the stored documents, before settings are stored for the first time.
@@ -297,7 +295,8 @@ impl<'a> Ensure<'a> {
         let ensured = self.create_in(state, created, conn).await?;
         match state {
             State::Stored => {}
-            State::None | State::Unconfirmed => self.entry.store(conn).await?,
+            State::None => self.entry.store(conn).await?,
+            State::Unconfirmed => self.entry.complete(conn).await?,
             State::Dropped => self.entry.replace(conn).await?,
         }
         Ok(ensured)

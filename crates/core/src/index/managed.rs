@@ -100,7 +100,7 @@ impl Managed {
 pub enum State {
     /// It has the same settings.
     Stored,
-    /// It has the same settings, but not yet what the repository owns.
+    /// It has the same settings, but not yet all that the repository owns.
     Unconfirmed,
     None,
     /// It has other settings, of collections that were dropped.
