@@ -2,5 +2,9 @@
 
 mod cases;
 mod history_and_trash;
+mod kept;
 mod owns;
 mod repositories;
+mod sources_with_history;
+mod suppliers;
+mod through;

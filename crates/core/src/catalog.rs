@@ -57,10 +57,10 @@
 //! ```
 //!
 //! `settings` has all settings of the stored form; a missing one is `null`. `owns` has fields and second collections, with
-//! their `database` if it is another one. Entries with the same word in `shared` can both have a field. A field with `content`
-//! belongs to the content of a document. `dependents` has the call that deletes a document with what depends on it, and the collection
-//! of what does, if there is only one. The next `ensure_indexes()` adds what an entry of an earlier version lacks. While a repository
-//! looks for other owners, its new entry is
+//! their `database` if it is another one. Entries with the same word in `shared` can both have a field, which only the one
+//! with `alone` writes, if there is one. A field with `content` belongs to the content of a document. `dependents` has the
+//! call that deletes a document with what depends on it, and the collection of what does, if there is only one. The next
+//! `ensure_indexes()` adds what an entry of an earlier version lacks. While a repository looks for other owners, its new entry is
 //! `unconfirmed`. `format` is the version of this form.
 //! Where the type of a repository knows the type of its keys, as that of buckets does, `key_type` is their BSON type, by its
 //! name in `$jsonSchema`: `int` for all types of integers, which have one form. An entry of a version without this setting

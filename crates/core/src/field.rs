@@ -6,6 +6,14 @@ use mongodb::bson::{Document, doc};
 
 use crate::error::{Error, ErrorKind};
 
+/// The start of the names of the fields that a call sets in documents of other patterns or programs, for as long as it runs.
+const MARK: &str = "mongo_patterns_";
+
+/// Returns whether a field of a document is no content of it, but set by a call as long as it runs.
+pub fn is_mark(name: &str) -> bool {
+    name.starts_with(MARK)
+}
+
 /// The name of one field of a document: not empty, without `.` and NUL, not starting with `$`, and not `_id`.
 ///
 /// In a filter, an update or an index, such a name is never a path or an operator.

@@ -52,6 +52,33 @@ pub trait Restores: Sealed + Send + Sync {
     ) -> BoxFuture<'a, Result<Vec<RawDocumentBuf>>>;
 }
 
+/// Prepares a deletion through another repository of the documents, if there is one. The own ones are deleted by `_id`.
+///
+/// # Errors
+/// Those of [`check`], and those of the other repository.
+#[doc(hidden)]
+pub async fn prepare(own: &Collection<RawDocumentBuf>, other: Option<&dyn Deletes>) -> Result<()> {
+    let Some(other) = other else { return Ok(()) };
+    check((own, "_id"), other.deletes())?;
+    other.prepare().await
+}
+
+/// Deletes a document that the transaction has found.
+///
+/// # Errors
+/// [`Corrupt`](ErrorKind::Corrupt) when the other repository does not find it, and those of the other repository.
+#[doc(hidden)]
+pub async fn delete_found(other: &dyn Deletes, id: &Bson, conn: &mut Conn<'_>) -> Result<()> {
+    match other.delete_in(id, conn).await? {
+        true => Ok(()),
+        false => Err(Error::new(
+            ErrorKind::Corrupt,
+            "the repository of through(..) does not find the document, which is damaged for it, nothing was deleted: call its verify()",
+        )
+        .of_document(id.clone(), "")),
+    }
+}
+
 /// Checks that two repositories have the same documents, by the same id.
 ///
 /// # Errors

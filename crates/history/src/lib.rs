@@ -243,6 +243,7 @@ mod repair;
 mod repository;
 mod results;
 mod settings;
+mod through;
 mod token;
 mod write;
 

@@ -69,7 +69,9 @@ impl Shared {
         );
         // A source of references with a history has the revision as its version.
         let mut owned = vec![
-            Owned::field(&self.current, revision, "revision_field").shared_as("version"),
+            Owned::field(&self.current, revision, "revision_field")
+                .shared_as("version")
+                .written_alone(),
             Owned::field(&self.current, settings.time.as_str(), "time_field"),
             Owned::collection(&self.revisions),
         ];

@@ -217,6 +217,7 @@ mod repair;
 mod repository;
 mod results;
 mod settings;
+mod through;
 mod write;
 
 pub use builder::OutlierRepositoryBuilder;

@@ -8,7 +8,7 @@ mod summaries;
 mod update;
 
 pub(crate) use elements::{
-    array_and_flag, flag, has_element, main_size, overflow_size, overflow_total, remove, remove_from_overflow,
+    array_and_flag, empty, flag, has_element, main_size, overflow_size, overflow_total, remove, remove_from_overflow,
 };
 pub(crate) use filters::{
     by_id, by_position, claimed, flagged, id_only, newest_first, overflow_of, overflow_one, overflow_with, position,

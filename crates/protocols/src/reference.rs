@@ -124,6 +124,13 @@ fn invariants() -> Vec<Property<World<Reference>>> {
             "when all calls have returned, no reference is dangling",
             |world, state: &Moment| !have_returned(world, state) || !state.documents.is_dangling(),
         ),
+        Property::always(
+            "a source that another repository keeps is deleted, once",
+            |_, state: &Moment| {
+                let deleted = state.documents.sources.iter().filter(|source| source.is_none());
+                usize::from(state.documents.kept) <= deleted.count()
+            },
+        ),
         Property::always("a copy never goes back to an older version", |_, state: &Moment| {
             !state.documents.went_back
         }),

@@ -69,8 +69,12 @@ mongo_patterns_core::builder! {
     /// Sets the field with the version, in sources and copies; `v` by default. A source without it has the version 0.
     ///
     /// For sources that a `HistoryRepository` writes, set the field of its revision, which each of its writes increments.
-    /// Run a [follower](ReferenceRepository::follow), which updates the copies after each write. Do not write such a source through this repository: that would be a change
-    /// without a revision.
+    /// Run a [follower](ReferenceRepository::follow), which updates the copies after each write. Other programs may write the
+    /// sources too, if a follower of the history runs: it numbers their writes. No call of this repository writes the revision:
+    /// [`update_source`](ReferenceRepository::update_source) is refused. [Delete](ReferenceRepository::delete_source) a source
+    /// through its history. The [catalog](mongo_patterns_core::catalog#owners) tells that there is one.
+    // proof: together::sources_with_history::other_programs_and_both_followers_leave_no_gap_and_no_old_copy,
+    // together::sources_with_history::the_repository_of_references_never_writes_the_revision
     version_field(name: impl Into<String>) => version = name.into();
 
     /// Sets a unique field of the sources by which your documents name them, such as `username`, in place of `_id`. It is a

@@ -123,8 +123,8 @@
 //! | [`set_reference`](ReferenceRepository::set_reference), [`add_reference_to`](ReferenceRepository::add_reference_to) | 3; in a transaction 4 | 1 each |
 //! | [`clear_reference`](ReferenceRepository::clear_reference), [`remove_reference`](ReferenceRepository::remove_reference) | 1 | 1 |
 //! | [`update_source`](ReferenceRepository::update_source) | 1, and 1 for each reference; 1 if no copied field can change | the outdated copies |
-//! | [`refresh_copies`](ReferenceRepository::refresh_copies) | 1, and 2 for each reference | all copies of the source |
-//! | [`delete_source`](ReferenceRepository::delete_source) | 2, and 1 for each reference; 1 less for the other rules | 1 each; for the other rules all copies |
+//! | [`refresh_copies`](ReferenceRepository::refresh_copies) | 1, and 3 for each reference | all copies of the source |
+//! | [`delete_source`](ReferenceRepository::delete_source) | 2, and 1 for each reference; 1 less for the other rules; 1 more through another repository, and those of its deletion | 1 each; for the other rules all copies |
 //! | [`verify`](ReferenceRepository::verify), [`repair`](ReferenceRepository::repair) | 2 for each 500 documents | all |
 //! | [`follow`](ReferenceRepository::follow) | 2 for each batch of changes, 2 for each 500 changed documents, 2 for each reference of a changed source | those, and the copies of a source that was changed without its version |
 //! | [`migrate_from_references`](ReferenceRepository::migrate_from_references) | about 10, or 14 the first time, and 3 for each 1000 documents | all three times, and those to migrate twice more, with their sources three times |

@@ -41,12 +41,17 @@ pub(crate) fn one_referring(field: &ReferenceField, document: &Bson, source: &Bs
     filter
 }
 
-/// Matches a document while it refers to a source that is not marked as deleted.
-pub(crate) fn one_referring_to_existing(field: &ReferenceField, document: &Bson, source: &Bson) -> Document {
+/// Matches documents that refer to a source that is not marked as deleted.
+pub(crate) fn referring_to_existing(field: &ReferenceField, source: &Bson) -> Document {
     let mut copy = by_id(source);
     copy.insert(DELETED, doc! { "$ne": true });
+    with_copy(field, copy)
+}
+
+/// Matches a document while it does.
+pub(crate) fn one_referring_to_existing(field: &ReferenceField, document: &Bson, source: &Bson) -> Document {
     let mut filter = by_id(document);
-    filter.extend(with_copy(field, copy));
+    filter.extend(referring_to_existing(field, source));
     filter
 }
 
@@ -95,6 +100,14 @@ impl CopyUpdate {
         Self::new(field, outdated(settings, source), |path| {
             copy::update(settings, field, source, path)
         })
+    }
+
+    /// Makes copies equal to a source that are not newer than it.
+    pub(crate) fn not_newer(settings: &Settings, field: &ReferenceField, source: &Source) -> Self {
+        let mut copy = by_id(&source.id);
+        let version = doc! { "$not": { "$gt": source.stored_version() } };
+        copy.insert(settings.version.as_str(), version);
+        Self::new(field, copy, |path| copy::update(settings, field, source, path))
     }
 
     /// Removes values from outdated copies of a source that are not documents, and have the name of one with a copied

@@ -15,6 +15,7 @@ use mongodb::bson::{Bson, Document};
 
 use self::finding::{Problem, Repaired, Unrepaired};
 use self::scan::{Found, find_problems, is_still_there};
+use crate::form::source::Source;
 use crate::query;
 use crate::query::{CopyUpdate, options};
 use crate::read::find_source;
@@ -62,6 +63,8 @@ async fn repair(
             remove_version(shared, &findings).await?;
             copy_again(shared, &findings, None).await?
         }
+        Problem::Differs if shared.has_history().await? => copy_once(shared, &findings).await?,
+        Problem::NewerThanSource { .. } if shared.has_history().await? => Some(Unrepaired::NotRecorded),
         Problem::Differs => copy_again(shared, &findings, Some(query::raise_version(&shared.settings, None))).await?,
         Problem::NewerThanSource { version, .. } => {
             let raise = query::raise_version(&shared.settings, Some(version));
@@ -86,18 +89,47 @@ async fn copy_again(shared: &Shared, findings: &Found<'_>, raise: Option<Documen
     sweep(shared, &source, &mut Conn::new()).await?;
     if findings.is_deleted {
         // In all documents: the next finding of this source is no longer one by its version.
-        unmark_deleted(shared, id).await?;
+        unmark_deleted(shared, id, &mut Conn::new()).await?;
     }
     Ok(None)
 }
 
-/// Removes the mark of a deleted source from all copies that follow it. Returns the number of changed documents.
-pub(crate) async fn unmark_deleted(shared: &Shared, id: &Bson) -> Result<u64> {
+/// Copies a source with a history to the copy of a finding.
+async fn copy_once(shared: &Shared, findings: &Found<'_>) -> Result<Option<Unrepaired>> {
+    let unrepaired = copy_again(shared, findings, None).await?;
+    if let Some(id) = &findings.finding.related_id
+        && let Some(source) = find_source(shared, id, &mut Conn::new()).await?
+    {
+        overwrite(shared, findings, &source).await?;
+    }
+    Ok(unrepaired)
+}
+
+/// Removes the mark of a deleted source from all copies that follow it. Returns the number of changed documents; `None` if it
+/// was deleted concurrently, and they are marked again.
+pub(crate) async fn unmark_deleted(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Option<u64>> {
     let mut copies = 0;
     for field in shared.settings.followed() {
-        copies += update_copies(shared, field, &CopyUpdate::unmark_deleted(field, id), &mut Conn::new()).await?;
+        copies += update_copies(shared, field, &CopyUpdate::unmark_deleted(field, id), conn).await?;
     }
-    Ok(copies)
+    if copies == 0 || find_source(shared, id, conn).await?.is_some() {
+        return Ok(Some(copies));
+    }
+    for field in shared.settings.followed() {
+        update_copies(shared, field, &CopyUpdate::mark_deleted(field, id), conn).await?;
+    }
+    Ok(None)
+}
+
+/// Makes a copy with the version of its source, or an older one, equal to it. For sources with a history, whose version is not
+/// raised: the next revision makes all copies current again, whatever was read here.
+pub(crate) async fn overwrite(shared: &Shared, findings: &Found<'_>, source: &Source) -> Result<bool> {
+    update_one(
+        shared,
+        findings,
+        CopyUpdate::not_newer(&shared.settings, findings.field, source),
+    )
+    .await
 }
 
 /// Removes an invalid version, such as 7.5: a sweep takes any number that is greater for a newer version.

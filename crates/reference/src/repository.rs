@@ -85,6 +85,7 @@ impl Shared {
         // A document can be without a reference, so a sample of documents decides nothing.
         Ensure::new(self.operation("ensure_indexes"), Some(field), stored, collections)
             .owns(owned)
+            .others_in(&self.sources, &self.checks)
             .fits(self)
     }
 
@@ -98,6 +99,12 @@ impl Shared {
             checks: self.checks.clone(),
             is_router: self.is_router.clone(),
         }
+    }
+
+    /// Returns whether the version of the sources is the revision of a history, which alone writes it.
+    pub(crate) async fn has_history(&self) -> Result<bool> {
+        let others = self.checks.others(|| self.ensure()).await?;
+        Ok(others.write_alone(self.settings.version.as_str()))
     }
 
     /// Sends the commands of a write in the lane of its document, and in the session of the caller if there is one.

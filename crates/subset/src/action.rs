@@ -2,6 +2,7 @@
 //!
 //! See [`action`](mongo_patterns_core::action) for sessions, transactions and cancel safety.
 
+mod delete_parent;
 mod follow;
 mod migrate_existing;
 mod migrate_from_embedded;
@@ -10,6 +11,7 @@ mod read;
 mod repair;
 mod write;
 
+pub use delete_parent::DeleteParent;
 pub use follow::Follow;
 pub use migrate_existing::MigrateExisting;
 pub use migrate_from_embedded::MigrateFromEmbedded;

@@ -250,6 +250,7 @@ mod repair;
 mod repository;
 mod results;
 mod settings;
+mod through;
 mod write;
 
 pub use builder::{Subset, SubsetRepositoryBuilder};

@@ -83,6 +83,14 @@ pub(crate) fn increment_version(settings: &Settings) -> Vec<Document> {
     vec![doc! { "$set": { settings.version.as_str(): next_version(settings) } }]
 }
 
+/// Sets the fields of a parent without children, and increments the version.
+pub(crate) fn empty(settings: &Settings, fields: Document) -> Vec<Document> {
+    let literal = |(field, value)| (field, doc! { "$literal": Bson::from(value) }.into());
+    let mut set = Document::from_iter(fields.into_iter().map(literal));
+    set.insert(settings.version.as_str(), next_version(settings));
+    vec![doc! { "$set": set }]
+}
+
 /// The version after the stored one, as an expression.
 fn next_version(settings: &Settings) -> Document {
     let path = format!("${}", settings.version);

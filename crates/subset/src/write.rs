@@ -51,15 +51,19 @@ use std::slice;
 use std::sync::Arc;
 
 use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::through::{self, Deletes};
 use mongo_patterns_core::{Deleted, Error, ErrorKind, Result, measure, transaction};
 use mongodb::ClientSession;
-use mongodb::bson::Bson;
+use mongodb::bson::{Bson, Document};
 
 use self::change::{Change, ParentWrite, Written, no_parent, of_parent};
 use crate::form::child::Child;
+use crate::form::parent::Embedded;
+use crate::query::figures::of_rows;
 use crate::query::{self, options};
 use crate::read::{deletable, figures, find_state, first_children, require_stored};
 use crate::repository::Shared;
+use crate::settings::Settings;
 
 /// Inserts a child.
 pub(crate) async fn insert(shared: &Arc<Shared>, child: Child, session: Option<&mut ClientSession>) -> Result<Written> {
@@ -158,32 +162,52 @@ async fn refresh_in(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>) -> Resu
     ))
 }
 
-/// Deletes a parent with its children.
+/// Deletes a parent with its children, the parent by another repository if there is one.
 pub(crate) async fn delete_parent(
     shared: &Shared,
     parent: &Bson,
+    other: Option<&dyn Deletes>,
     session: Option<&mut ClientSession>,
 ) -> Result<Deleted> {
+    through::prepare(&shared.parents, other).await?;
     shared.check_indexes().await?;
     let mut conn = shared.enter(slice::from_ref(parent), session).await?;
-    transaction::run(
+    let (found, children) = transaction::run(
         &shared.parents,
         &shared.settings.retry,
         &mut conn,
-        (shared, parent),
-        |conn, (shared, parent)| Box::pin(delete(shared, parent, conn)),
+        (shared, parent, other),
+        |conn, (shared, parent, other)| Box::pin(delete(shared, parent, *other, conn)),
     )
-    .await
+    .await?;
+    Ok(Deleted::new(u64::from(found) + children))
 }
 
-async fn delete(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>) -> Result<Deleted> {
-    let Shared { children, settings, .. } = shared;
+/// Deletes a parent with its children, in a transaction. Returns whether the parent was found, and the number of children.
+/// What another repository keeps of the parent is without children.
+pub(crate) async fn delete(
+    shared: &Shared,
+    parent: &Bson,
+    other: Option<&dyn Deletes>,
+    conn: &mut Conn<'_>,
+) -> Result<(bool, u64)> {
+    let Shared {
+        parents,
+        children,
+        settings,
+        ..
+    } = shared;
     shared.managed.forget(parent);
     let mut found = false;
     let mut next = Some(query::managed(settings, parent));
     while let Some(filter) = next {
-        let deleted = conn.delete_one(&shared.parents, filter, None).await?;
-        found = deleted.deleted_count > 0;
+        found = match other {
+            None => conn.delete_one(parents, filter, None).await?.deleted_count > 0,
+            Some(_) => {
+                let empty = query::empty(settings, without_children(settings)?);
+                conn.update_one(parents, filter, empty, None).await?.matched_count > 0
+            }
+        };
         next = match found {
             true => None,
             false => deletable(shared, parent, conn).await?,
@@ -192,5 +216,15 @@ async fn delete(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>) -> Result<D
     let filter = query::only_of(settings, parent);
     let options = options::delete_children(settings);
     let deleted = conn.delete_many(children, filter, options).await?;
-    Ok(Deleted::new(u64::from(found) + deleted.deleted_count))
+    if let Some(other) = other.filter(|_| found) {
+        through::delete_found(other, parent, conn).await?;
+    }
+    Ok((found, deleted.deleted_count))
+}
+
+/// Returns the fields of a parent without children.
+fn without_children(settings: &Settings) -> Result<Document> {
+    let mut fields = Embedded::none(settings).fields(settings)?;
+    fields.extend(of_rows(settings, &[]));
+    Ok(fields)
 }

@@ -47,6 +47,7 @@ mod subset;
 mod subset_kinds;
 mod subset_migrations;
 mod subset_several;
+mod through;
 mod traces;
 mod trash;
 mod workers;
@@ -111,6 +112,9 @@ fn table() -> Table {
     table.add::<archive_books::Books>();
     table.add::<file_archive::Sales>();
     table.add::<trash::Users>();
+    table.add::<through::Customers>();
+    table.add::<through::Parents>();
+    table.add::<through::Lists>();
     table.add::<counters::Articles>();
     table
 }

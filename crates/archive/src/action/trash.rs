@@ -4,5 +4,6 @@ mod delete;
 mod delete_before;
 mod list;
 mod restore;
+mod through;
 
 pub use delete::Delete;

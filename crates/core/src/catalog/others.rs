@@ -30,6 +30,8 @@ pub struct Others {
     kept: Vec<String>,
     /// Fields that belong to the content: the stored value stays if the new document has none.
     with_content: Vec<String>,
+    /// Fields that the repository shares, and that another one alone writes.
+    written_alone: Vec<String>,
     dependents: Vec<Dependents>,
 }
 
@@ -68,6 +70,9 @@ impl Others {
     }
 
     fn add(&mut self, owned: &Document, pattern: &str, own: &[&str], database: &str) {
+        if owned.get_bool("alone").unwrap_or(false) {
+            self.written_alone.extend(field_of(owned).map(str::to_owned));
+        }
         if let Some(field) = field_of(owned).filter(|field| *field != "_id" && !own.contains(field)) {
             let fields = match owned.get_bool("content") {
                 Ok(true) => &mut self.with_content,
@@ -89,6 +94,11 @@ impl Others {
     /// Returns whether others own fields of the documents.
     pub fn own_fields(&self) -> bool {
         !(self.kept.is_empty() && self.with_content.is_empty())
+    }
+
+    /// Returns whether another repository alone writes a field that the repository shares.
+    pub fn write_alone(&self, field: &str) -> bool {
+        self.written_alone.iter().any(|written| written == field)
     }
 
     /// Returns the fields whose stored values stay, whatever a new document has.
@@ -226,7 +236,7 @@ mod tests {
                     of(doc! { "field": "lines" }),
                 ],
             ),
-            entry("history", vec![of(doc! { "field": "revision" })]),
+            entry("history", vec![of(doc! { "field": "revision", "alone": true })]),
             doc! { "_id": { "kind": "migration" } },
         ];
         let orders = Namespace::new("shop", "orders");
@@ -238,6 +248,7 @@ mod tests {
         let (others, first) = (others(), || doc! { "_id": "$_id" });
         assert_eq!(others.kept(), ["lines"]);
         assert!(others.own_fields());
+        assert!(others.write_alone("revision") && !others.write_alone("lines"));
         let content = || doc! { "v": 2, "lines": [1], "name": "$name" };
         let own = || doc! { "revision": { "$add": ["$revision", 1] } };
         let merged = |others: &Others, own| {

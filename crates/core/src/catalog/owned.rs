@@ -19,6 +19,8 @@ pub struct Owned {
     method: &'static str,
     /// Whether the field belongs to the content of a document: one that replaces it can have another value.
     is_content: bool,
+    /// Whether those that share the field only read it.
+    is_written_alone: bool,
     /// What depends on the documents.
     dependents: Option<Dependents>,
 }
@@ -51,6 +53,7 @@ impl Owned {
             method: "",
             dependents: None,
             is_content: false,
+            is_written_alone: false,
         }
     }
 
@@ -83,6 +86,16 @@ impl Owned {
         Self { is_content, ..self }
     }
 
+    /// Tells that those that share the field may not write it, such as the revision of a history.
+    #[must_use]
+    pub fn written_alone(self) -> Self {
+        let is_written_alone = true;
+        Self {
+            is_written_alone,
+            ..self
+        }
+    }
+
     /// Returns the field, if it is one of a collection.
     pub(super) fn field_in(&self, collection: &Namespace) -> Option<&str> {
         self.field.as_deref().filter(|_| self.namespace == *collection)
@@ -113,9 +126,9 @@ impl Owned {
             dependents.extend(collection.as_ref().map(named).unwrap_or_default());
             stored.insert("dependents", dependents);
         }
-        if self.is_content {
-            stored.insert("content", true);
-        }
+        let flags = [("content", self.is_content), ("alone", self.is_written_alone)];
+        let flags = flags.into_iter().filter(|(_, is_set)| *is_set);
+        stored.extend(flags.map(|(name, is_set)| (name.to_owned(), is_set.into())));
         stored
     }
 

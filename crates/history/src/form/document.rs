@@ -1,6 +1,7 @@
 //! Current documents and the copies of their revisions.
 
 use mongo_patterns_core::error::CommandError;
+use mongo_patterns_core::field::is_mark;
 use mongo_patterns_core::key::stored_integer;
 use mongo_patterns_core::new_document::NewDocument;
 use mongo_patterns_core::stored::{self, id_of, value};
@@ -126,7 +127,8 @@ fn append_content(
 ) -> std::result::Result<(), CommandError> {
     for field in document {
         let (name, value) = field?;
-        if name.as_str() != "_id" && !settings.is_of_revisions(name.as_str()) {
+        let is_content = name.as_str() != "_id" && !is_mark(name.as_str());
+        if is_content && !settings.is_of_revisions(name.as_str()) {
             to.append(name, value);
         }
     }

@@ -11,7 +11,7 @@ use mongo_patterns_core::action::Write;
 use mongo_patterns_core::array::Encoded;
 use mongo_patterns_core::settings::configuration;
 use mongo_patterns_core::update::{Operators, check_path, failed};
-use mongo_patterns_core::{Deleted, DocumentId, Error, Inserted, IntoId, Removed, Result, Updated};
+use mongo_patterns_core::{DocumentId, Error, Inserted, IntoId, Removed, Result, Updated};
 use mongodb::bson::Document;
 use mongodb::options::UpdateModifications;
 use serde::Serialize;
@@ -20,53 +20,11 @@ use crate::form::split::Split;
 use crate::read::check_compared;
 use crate::repository::OutlierRepository;
 use crate::results::{Pushed, PushedMany};
-use crate::write::delete::delete;
 use crate::write::insert::insert;
 use crate::write::joined::push;
 use crate::write::push::{check_elements, push_many, push_one, refuse_unique};
 use crate::write::remove::remove;
 use crate::write::update::Update;
-
-impl<D, E> OutlierRepository<D, E> {
-    /// Deletes a document with its overflow documents.
-    ///
-    /// ```no_run
-    /// # async fn f(books: mongo_patterns::outlier::OutlierRepository<(), String>) -> mongo_patterns::Result<()> {
-    /// let deleted = books.delete(2).await?;
-    /// if deleted.found {
-    ///     println!("deleted the book, in {} documents", deleted.documents);
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// It deletes an outlier in one transaction, so that no overflow document is left without its main document.
-    ///
-    /// # Cost
-    /// One round trip for a typical document. Four for an outlier, and for a document that does not exist, or three if this process
-    /// knows that it is an outlier. In a transaction of the caller, one, or two. The transaction has all overflow documents of the
-    /// list, and the server aborts it after 60 seconds.
-    ///
-    /// # Sessions and transactions
-    /// In a transaction of the caller, nothing is retried. See [sessions and
-    /// transactions](mongo_patterns_core::action#sessions-and-transactions).
-    ///
-    /// # Cancel safety
-    /// The list is deleted as a whole or not. Call it again. A [transaction of the
-    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
-    ///
-    /// # Errors
-    /// [`InvalidArgument`] for an invalid `_id`. With nothing deleted: [`Contention`], and [`Unsupported`] for an outlier on a
-    /// standalone.
-    pub fn delete(&self, id: impl IntoId) -> Write<'_, Deleted> {
-        let (shared, id) = (self.shared(), DocumentId::new(id));
-        Write::new(shared.operation("delete"), async move |session| {
-            let id = id?.into_bson();
-            let mut conn = shared.enter(&id, session).await?;
-            delete(shared, &id, &mut conn).await
-        })
-    }
-}
 
 impl<D: Serialize, E> OutlierRepository<D, E> {
     /// Inserts a document. If it has more elements than the threshold, the first ones stay in its array, the others go

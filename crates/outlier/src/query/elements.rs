@@ -78,6 +78,11 @@ fn without(array: &str, element: &Bson) -> Document {
     } }
 }
 
+/// Removes all elements of a main document, and its flag.
+pub(crate) fn empty(settings: &Settings) -> Document {
+    doc! { "$set": { settings.array.as_str(): [] }, "$unset": { settings.flag.as_str(): "" } }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

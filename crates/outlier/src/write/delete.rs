@@ -13,6 +13,7 @@
 //! conflict with each push in between, and run again. No reader sees the order of a transaction.
 
 use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::through::{self, Deletes};
 use mongo_patterns_core::{Deleted, Result, transaction};
 use mongodb::bson::Bson;
 use mongodb::options::FindOneAndDeleteOptions;
@@ -21,21 +22,27 @@ use crate::form::document::is_flagged;
 use crate::query;
 use crate::repository::Shared;
 
-/// Deletes the main document and its overflow documents.
-pub(crate) async fn delete(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Deleted> {
-    if conn.is_in_transaction() {
-        return delete_in_callers_transaction(shared, id, conn).await;
+/// Deletes the main document and its overflow documents, the main document by another repository if there is one.
+pub(crate) async fn delete(
+    shared: &Shared,
+    id: &Bson,
+    other: Option<&dyn Deletes>,
+    conn: &mut Conn<'_>,
+) -> Result<Deleted> {
+    if conn.is_in_transaction() && other.is_none() {
+        let (found, overflow) = delete_in_callers_transaction(shared, id, conn).await?;
+        return Ok(Deleted::new(u64::from(found) + overflow));
     }
     let is_known = shared.forget_outlier(id);
-    if !is_known && delete_typical(shared, id, conn).await? {
+    if other.is_none() && !is_known && delete_typical(shared, id, conn).await? {
         return Ok(Deleted::new(1));
     }
     let deleted = transaction::run(
         &shared.main,
         &shared.settings.retry,
         conn,
-        (shared, id),
-        |conn, (shared, id)| Box::pin(delete_in_transaction(shared, id, conn)),
+        (shared, id, other),
+        |conn, (shared, id, other)| Box::pin(delete_in_transaction(shared, id, *other, conn)),
     );
     deleted.await
 }
@@ -49,27 +56,47 @@ async fn delete_typical(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Resu
     Ok(deleted.is_some())
 }
 
-async fn delete_in_transaction(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Deleted> {
+async fn delete_in_transaction(
+    shared: &Shared,
+    id: &Bson,
+    other: Option<&dyn Deletes>,
+    conn: &mut Conn<'_>,
+) -> Result<Deleted> {
     let (main, overflow, settings) = shared.parts();
     let overflow_of = query::true_overflow_of(settings, id);
     let of_overflow = conn.delete_many(overflow, overflow_of, None).await?;
-    let of_main = conn.delete_one(main, query::by_id(id), None).await?;
-    Ok(Deleted::new(of_main.deleted_count + of_overflow.deleted_count))
+    let of_main = query::by_id(id);
+    let found = match other {
+        None => conn.delete_one(main, of_main, None).await?.deleted_count > 0,
+        Some(other) => {
+            let emptied = conn.update_one(main, of_main, query::empty(settings), None).await?;
+            let found = emptied.matched_count > 0;
+            if found {
+                through::delete_found(other, id, conn).await?;
+            }
+            found
+        }
+    };
+    Ok(Deleted::new(u64::from(found) + of_overflow.deleted_count))
 }
 
-/// Deletes the main document first, whose flag shows whether there are overflow documents.
-async fn delete_in_callers_transaction(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Deleted> {
+/// Deletes the main document first, whose flag shows whether there are overflow documents. Returns whether it was found, and
+/// the number of overflow documents.
+pub(crate) async fn delete_in_callers_transaction(
+    shared: &Shared,
+    id: &Bson,
+    conn: &mut Conn<'_>,
+) -> Result<(bool, u64)> {
     let (main, overflow, settings) = shared.parts();
     let options = FindOneAndDeleteOptions::builder()
         .projection(query::flag(settings))
         .build();
     let main = conn.find_one_and_delete(main, query::by_id(id), options).await?;
-    let mut documents = u64::from(main.is_some());
-    if main.is_none_or(|main| is_flagged(settings, &main)) {
-        let result = conn
-            .delete_many(overflow, query::true_overflow_of(settings, id), None)
-            .await?;
-        documents += result.deleted_count;
+    let found = main.is_some();
+    if main.is_some_and(|main| !is_flagged(settings, &main)) {
+        return Ok((found, 0));
     }
-    Ok(Deleted::new(documents))
+    let overflow_of = query::true_overflow_of(settings, id);
+    let deleted = conn.delete_many(overflow, overflow_of, None).await?;
+    Ok((found, deleted.deleted_count))
 }

@@ -225,6 +225,7 @@ fn the_code_sends_the_commands_of_the_model() {
     };
     let mut code = Code::of("outlier");
     code.leave_out("in the caller's transaction");
+    code.leave_out("through a trash");
     let mut compare = |operation: &str, unique, documents: &Documents, client| {
         let sent = alone(&of(unique), &mut documents.clone(), client);
         code.sends(&format!("outlier::Shop OutlierRepository::{operation}"), &sent);

@@ -4,6 +4,8 @@
 //! source if it still has the mark. A reference that is stored before the mark is found. One that is stored later belongs
 //! to a call that reads the source again, and removes the mark, or finds no source. A call without a transaction can take
 //! over the mark of another deletion, which then starts again.
+//!
+//! Through another repository, a transaction removes the mark, if the source has it, and deletes and keeps the source.
 
 use super::documents::{Documents, Ended, Form, Mode, source_bit};
 use crate::world::Ran;
@@ -19,6 +21,8 @@ pub struct Delete {
     /// none of their earlier commands can still run.
     token: u8,
     at: At,
+    /// Whether another repository deletes the source, and keeps it.
+    is_through: bool,
     pub(super) has_restarted: bool,
 }
 
@@ -29,10 +33,16 @@ enum At {
     Mark,
     /// Looks for a reference.
     Find,
+    /// Looks for a reference to a source that does not exist.
+    FindLeft,
     /// Removes the mark.
     Release,
     /// Deletes the source, if it has the mark.
     Delete,
+    /// Begins a transaction, and removes the mark, if the source has it.
+    Unmark,
+    /// Transaction: the other repository deletes the source, and keeps it.
+    Keep,
     /// Begins a transaction, and looks for a reference in its snapshot.
     Begin,
     /// Transaction: deletes the source.
@@ -49,13 +59,25 @@ impl Delete {
             source,
             token: client,
             at: first(form, mode),
+            is_through: false,
             has_restarted: false,
+        }
+    }
+
+    /// Returns the call of a client, through another repository.
+    pub fn through(form: Form, client: u8, source: u8) -> Self {
+        Self {
+            is_through: true,
+            ..Self::new(form, Mode::Single, client, source)
         }
     }
 
     /// Returns the call that is made after an unknown outcome.
     pub(super) fn retry(&self, form: Form) -> Self {
-        Self::new(form, self.mode, self.token + 3, self.source)
+        Self {
+            is_through: self.is_through,
+            ..Self::new(form, self.mode, self.token + 3, self.source)
+        }
     }
 
     pub(super) fn ended(&self) -> Option<Ended> {
@@ -73,7 +95,9 @@ impl Delete {
     pub(super) fn sends(&self) -> Vec<&'static str> {
         match self.at {
             At::Mark | At::Release => vec!["update customers"],
-            At::Find => vec!["read orders"],
+            At::Find | At::FindLeft => vec!["read orders"],
+            At::Unmark => vec!["begin: update customers"],
+            At::Keep => vec!["then: delete customers", "then: insert deleted_customers"],
             At::Delete => vec!["delete customers"],
             At::Begin => vec!["begin: read customers", "then: read orders"],
             At::DeleteInTransaction => vec!["then: delete customers"],
@@ -96,10 +120,12 @@ impl Delete {
                     documents.transactions.wrote(name);
                     At::Find
                 }
-                None => At::Ended(Ended::NotFound),
+                None => At::FindLeft,
             },
+            At::FindLeft => At::Ended(left(is_referenced)),
             At::Find if is_referenced && form == Form::NoMark => At::Ended(Ended::Referenced),
             At::Find if is_referenced => At::Release,
+            At::Find if self.is_through => At::Unmark,
             At::Find => At::Delete,
             At::Release => {
                 if let Some(source) = documents.source_mut(self.source).filter(|_| is_mine) {
@@ -117,11 +143,24 @@ impl Delete {
                 self.has_restarted = true;
                 first(form, self.mode)
             }
+            At::Unmark => {
+                documents.transactions.begin(me);
+                if !is_mine {
+                    documents.transactions.abort(me);
+                    self.has_restarted = true;
+                    first(form, self.mode)
+                } else if documents.transactions.write(me, name) {
+                    At::Keep
+                } else {
+                    At::Unmark
+                }
+            }
+            At::Keep => At::Commit,
             At::Begin => {
                 documents.transactions.begin(me);
                 if documents.source(self.source).is_none() {
                     documents.transactions.abort(me);
-                    At::Ended(Ended::NotFound)
+                    At::Ended(left(is_referenced))
                 } else if is_referenced {
                     documents.transactions.abort(me);
                     At::Ended(Ended::Referenced)
@@ -135,6 +174,7 @@ impl Delete {
             },
             At::Commit => {
                 documents.sources[usize::from(self.source)] = None;
+                documents.kept += u8::from(self.is_through);
                 documents.transactions.commit(me);
                 At::Ended(Ended::Done)
             }
@@ -146,6 +186,14 @@ impl Delete {
     fn is_marked(&self, documents: &Documents) -> bool {
         let source = documents.source(self.source);
         source.is_some_and(|source| source.mark == Some(self.token))
+    }
+}
+
+/// Returns the outcome for a source that does not exist.
+fn left(is_referenced: bool) -> Ended {
+    match is_referenced {
+        true => Ended::Referenced,
+        false => Ended::NotFound,
     }
 }
 

@@ -72,6 +72,8 @@ pub struct Documents {
     pub orders: BTreeMap<u8, Option<Copied>>,
     /// Whether an older copy has replaced a newer one of the same source: not stored, for the invariants.
     pub went_back: bool,
+    /// How often another repository has kept a source.
+    pub kept: u8,
     pub(crate) transactions: Transactions,
 }
 

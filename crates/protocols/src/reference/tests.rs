@@ -13,6 +13,7 @@ enum Call {
     Rename,
     Sweep,
     Delete,
+    DeleteThrough,
 }
 
 use Call::{Insert, Rename, Set, Sweep};
@@ -29,6 +30,7 @@ fn clients(form: Form, calls: &[(Mode, Call)]) -> Vec<Client> {
         Rename => Client::Change(Change::rename(*mode, 0)),
         Sweep => Client::Change(Change::sweep(0)),
         Call::Delete => Client::Delete(Delete::new(form, *mode, client, 0)),
+        Call::DeleteThrough => Client::Delete(Delete::through(form, client, 0)),
     };
     calls.iter().zip(0..).map(client).collect()
 }
@@ -112,6 +114,27 @@ fn no_copy_stays_stale_after_renames_inserts_and_sweeps() {
 fn no_reference_is_dangling_after_deletions_of_unreferenced_sources() {
     let form = Form::Ours;
     let starts = deletions(form, Single);
+    explore(Reference { form, starts }).assert_holds(10_000);
+}
+
+#[test]
+fn a_deletion_through_another_repository_keeps_the_source_and_leaves_no_dangling_reference() {
+    let form = Form::Ours;
+    let of = |calls: [Call; 3]| clients(form, &calls.map(|call| (Single, call)));
+    let starts = vec![
+        (unreferenced(), of([Insert, Insert, Call::DeleteThrough])),
+        (unreferenced(), of([Insert, Call::DeleteThrough, Call::DeleteThrough])),
+        (unreferenced(), of([Insert, Call::Delete, Call::DeleteThrough])),
+        (unreferenced().marked(), of([Insert, Rename, Call::DeleteThrough])),
+        (two_sources(), of([Set(0, 0), Set(0, 1), Call::DeleteThrough])),
+        (
+            unreferenced(),
+            clients(
+                form,
+                &[(Transaction, Insert), (Single, Call::DeleteThrough), (Single, Insert)],
+            ),
+        ),
+    ];
     explore(Reference { form, starts }).assert_holds(10_000);
 }
 
@@ -253,6 +276,7 @@ fn the_code_sends_the_commands_of_the_model() {
     code.leave_out(", keeping copies");
     // No copy has these fields, so nothing is swept.
     code.leave_out(", of other fields");
+    code.leave_out(", through a trash, in the caller's transaction");
     let sent = |mut documents: Documents, mode, call| {
         let [client] = <[Client; 1]>::try_from(clients(form, &[(mode, call)])).expect("one client");
         alone(&reference, &mut documents, client)
@@ -281,6 +305,12 @@ fn the_code_sends_the_commands_of_the_model() {
         ),
     ] {
         code.sends(&format!("reference::{operation}"), &sent(documents, Single, of));
+    }
+    let mut absent = unreferenced();
+    absent.sources[0] = None;
+    for (case, documents) in [("through a trash", unreferenced()), ("through a trash, absent", absent)] {
+        let operation = format!("through::Customers ReferenceRepository::delete_source, {case}");
+        code.sends(&operation, &sent(documents, Single, Call::DeleteThrough));
     }
     for (operation, of) in [
         ("insert, by the source key", Insert),

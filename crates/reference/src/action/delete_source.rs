@@ -1,10 +1,11 @@
 #[allow(unused_imports)] // the links of the documentation use them
 use mongo_patterns_core::ErrorKind::{Contention, IndexMissing, InvalidArgument, NotFound, Referenced};
+use mongo_patterns_core::through::Deletes;
 use mongo_patterns_core::{DocumentId, IntoId, Result, action};
 
 use crate::repository::{ReferenceRepository, Shared};
 use crate::results::{DeletedSource, OnReferences};
-use crate::write::delete;
+use crate::write::delete::{Deletion, delete};
 
 impl<D, S> ReferenceRepository<D, S> {
     /// Deletes a source, if no document refers to it. Other rules [keep the copies](OnReferences::KeepCopy), or [clear the
@@ -29,10 +30,32 @@ impl<D, S> ReferenceRepository<D, S> {
     /// A concurrent [`insert`](Self::insert) or [`set_reference`](Self::set_reference) either returns first, and this call
     /// finds its reference, or it fails with [`NotFound`].
     ///
+    /// Also if the source does not exist, it looks for references: an error of the kind [`Referenced`] tells that it was deleted
+    /// by something else, and `found: false` that nothing is left of it.
+    // proof: together::through::a_source_that_does_not_exist_may_be_referred_to
+    ///
+    /// # Through another repository
+    /// [`through`](DeleteSource::through) a trash, a history, or a repository of children, that repository deletes the source,
+    /// in a transaction. A trash keeps it as it was, with its version: after `restore`, copies that were kept are current again
+    /// with [`refresh_copies`](Self::refresh_copies) or a [follower](Self::follow).
+    // proof: together::through::of_deletions_beside_inserts_no_removed_source_has_references,
+    // together::kept::a_source_whose_copies_were_kept_is_restored
+    ///
+    /// ```no_run
+    /// # use mongo_patterns::archive::Trash;
+    /// # use mongo_patterns::reference::ReferenceRepository;
+    /// # async fn f(orders: ReferenceRepository<i32, i32>, trash: Trash<i32>) -> mongo_patterns::Result<()> {
+    /// let deleted = orders.delete_source(456).through(&trash).await?;
+    /// assert!(deleted.found); // in the trash, and no order refers to it
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Cost
     /// Two round trips, and one for each reference field, which examines one document. For the other rules one, and one for
-    /// each reference field, which updates all copies. The first call of a repository has one more for each referring
-    /// collection, which checks the indexes.
+    /// each reference field, which updates all copies. Through another repository one more, and those of its deletion; the
+    /// first time also those that check its indexes. The first call of a repository has one more for each referring collection,
+    /// which checks the indexes.
     ///
     /// # Sessions and transactions
     /// In a transaction of the caller, a new reference in another transaction conflicts with it. One outside of
@@ -45,11 +68,11 @@ impl<D, S> ReferenceRepository<D, S> {
     /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// With nothing deleted: [`Referenced`] when a document refers to the source, [`InvalidArgument`] for an invalid id,
-    /// [`IndexMissing`], and [`Contention`]. After an error with a
+    /// With nothing deleted: [`Referenced`] when a document refers to the source, [`InvalidArgument`] for an invalid id, or for a
+    /// repository of other documents, [`IndexMissing`], [`Contention`], and those of the other repository. After an error with a
     /// [`stored_count`](mongo_patterns_core::Error::stored_count) of 1 the source is deleted, and references can be left.
     pub fn delete_source(&self, source: impl IntoId) -> DeleteSource<'_> {
-        DeleteSource::create(self.shared(), DocumentId::new(source), OnReferences::Restrict)
+        DeleteSource::create(self.shared(), DocumentId::new(source), OnReferences::Restrict, None)
     }
 }
 
@@ -59,18 +82,25 @@ action! {
         shared: &'a Shared,
         source: Result<DocumentId>,
         rule: OnReferences,
+        other: Option<&'a dyn Deletes>,
     }
     with session;
 
     /// Sets what happens to the references to the source; [`Restrict`](OnReferences::Restrict) by default.
     on_references(rule: OnReferences) => rule = rule;
 
+    /// Deletes the source through another repository of the same documents, such as a trash, which keeps it.
+    ///
+    /// See [`delete_source`](ReferenceRepository::delete_source#through-another-repository).
+    through(repository: &'a dyn Deletes) => other = Some(repository);
+
     "delete_source" => DeletedSource
 }
 
 impl DeleteSource<'_> {
     async fn execute(self) -> Result<DeletedSource> {
-        let id = self.source?.into_bson();
-        delete::delete(self.shared, &id, self.rule, self.session).await
+        let id = &self.source?.into_bson();
+        let Self { shared, other, .. } = self;
+        delete(Deletion { shared, id, other }, self.rule, self.session).await
     }
 }

@@ -33,6 +33,10 @@ impl<D, S> ReferenceRepository<D, S> {
     /// | a source is deleted | none, unless you [say what to do](Follow::on_missing) |
     /// | a document is inserted, replaced, or its references are updated | missing, outdated and different copies are updated |
     ///
+    /// The version of a source that is the revision of a [history](crate::ReferenceRepositoryBuilder::version_field) is never
+    /// raised: the follower of the history does that after a write of another program, which is the change that updates the
+    /// copies.
+    ///
     /// Other changes have no effect, nor have values that are not references, such as an id alone. Snapshots stay as they
     /// are. A source whose version is not an integer is left alone until it is corrected.
     ///

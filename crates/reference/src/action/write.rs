@@ -3,7 +3,7 @@
 #[allow(unused_imports)] // the links of the documentation use them
 use mongo_patterns_core::ErrorKind::{
     AlreadyExists, Contention, Corrupt, DuplicateKey, Encode, IndexMismatch, IndexMissing, InvalidArgument, NotFound,
-    TooLarge, Unsupported,
+    SettingsMismatch, TooLarge, Unsupported,
 };
 use mongo_patterns_core::action::Write;
 use mongo_patterns_core::{DocumentId, Inserted, IntoId, Result};
@@ -156,7 +156,8 @@ impl<D, S> ReferenceRepository<D, S> {
     /// # Errors
     /// With nothing changed: [`NotFound`], [`InvalidArgument`] for the refused updates above, for one that does not suit the
     /// stored source, such as `$inc` of a text, or for an invalid id, [`TooLarge`] when the source would exceed 16 MiB,
-    /// [`DuplicateKey`] by a unique index of your own, and [`IndexMissing`].
+    /// [`DuplicateKey`] by a unique index of your own, [`IndexMissing`], and [`SettingsMismatch`] for sources whose version is
+    /// the revision of a history, which alone writes them.
     ///
     /// After an error with a [`stored_count`](mongo_patterns_core::Error::stored_count) of 1 the source is updated, and some
     /// of its copies may be outdated.
@@ -192,15 +193,16 @@ impl<D, S> ReferenceRepository<D, S> {
     /// its change updates its own copy. That makes it safe for concurrent writers. A replacement of a source should keep its version: an insert
     /// that runs at the same moment as one without it can keep an outdated copy.
     ///
-    /// A copy that is marked as `deleted` keeps the mark also if its source was inserted again: [`repair`](Self::repair)
-    /// removes it.
+    /// It also removes the mark `deleted` from copies whose source was restored, or inserted again.
+    // proof: together::kept::a_source_whose_copies_were_kept_is_restored,
+    // together::kept::a_refresh_beside_a_deletion_leaves_the_marks_of_the_copies
     ///
-    /// Not for sources with a history, in which it would be a change without a revision: see [the version
-    /// field](crate::ReferenceRepositoryBuilder::version_field).
+    /// For sources with a history, see [the version field](crate::ReferenceRepositoryBuilder::version_field), it updates copies
+    /// of older revisions, and leaves the source as it is.
     ///
     /// # Cost
-    /// That of an [`update_source`](Self::update_source) of a copied field, and a read of one index key for each reference,
-    /// or of all copies of an array. All copies are written.
+    /// That of an [`update_source`](Self::update_source) of a copied field, and for each reference one round trip more, which
+    /// looks for marks, and a read of one index key, or of all copies of an array. All copies are written.
     ///
     /// # Sessions and transactions
     /// As of [`update_source`](Self::update_source). In the transaction that changes the source, a crash leaves both undone.

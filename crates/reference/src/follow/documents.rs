@@ -16,7 +16,7 @@ use crate::query::options;
 use crate::read::{Invalid, find_sources_or};
 use crate::repair::finding::Problem;
 use crate::repair::scan::{Found, confirm, examine_ids};
-use crate::repair::{release, remove_version, unmark_deleted};
+use crate::repair::{overwrite, release, remove_version, unmark_deleted};
 use crate::repository::Shared;
 use crate::results::OnReferences;
 use crate::settings::ReferenceField;
@@ -31,6 +31,8 @@ struct OfSource<'a> {
     is_deleted: bool,
     fields: Vec<&'a ReferenceField>,
     invalid: Vec<Found<'a>>,
+    /// Those with the version of the source and other values.
+    differing: Vec<Found<'a>>,
 }
 
 /// Compares documents of a collection with their sources, and updates copies that are not current. Returns the number of
@@ -66,6 +68,7 @@ async fn copy_again(shared: &Shared, findings: Vec<Found<'_>>) -> Result<u64> {
             is_deleted: false,
             fields: Vec::new(),
             invalid: Vec::new(),
+            differing: Vec::new(),
         });
         of_source.add(findings);
     }
@@ -84,6 +87,8 @@ async fn copy_again(shared: &Shared, findings: Vec<Found<'_>>) -> Result<u64> {
 impl<'a> OfSource<'a> {
     fn add(&mut self, findings: Found<'a>) {
         let above = match findings.finding.problem {
+            // Without the mark it may not differ. To remove it is a change of its document.
+            Problem::Differs if findings.is_deleted => None,
             Problem::Differs => findings.version.as_ref().and_then(version_of),
             Problem::NewerThanSource { version, .. } => Some(version),
             _ => None,
@@ -98,8 +103,10 @@ impl<'a> OfSource<'a> {
             findings.version,
             Some(Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_) | Bson::Decimal128(_))
         );
-        if findings.finding.problem == Problem::VersionMissing && is_number {
-            self.invalid.push(findings);
+        match findings.finding.problem {
+            Problem::VersionMissing if is_number => self.invalid.push(findings),
+            Problem::Differs => self.differing.push(findings),
+            _ => {}
         }
     }
 
@@ -108,7 +115,13 @@ impl<'a> OfSource<'a> {
             remove_version(shared, findings).await?;
         }
         let mut copies = 0;
-        match self.above {
+        let has_history = shared.has_history().await?;
+        if has_history {
+            for findings in &self.differing {
+                copies += u64::from(overwrite(shared, findings, source).await?);
+            }
+        }
+        match self.above.filter(|_| !has_history) {
             None => {
                 for field in self.fields {
                     copies += sweep_field(shared, field, source, &mut Conn::new()).await?;
@@ -123,7 +136,8 @@ impl<'a> OfSource<'a> {
             }
         }
         if self.is_deleted {
-            copies += unmark_deleted(shared, &self.id).await?;
+            let unmarked = unmark_deleted(shared, &self.id, &mut Conn::new()).await?;
+            copies += unmarked.unwrap_or_default();
         }
         Ok(copies)
     }

@@ -76,14 +76,18 @@ async fn correct_one(shared: &Shared, sources: &Sources, id: &Bson, check: Check
             false => Ok(0),
         };
     };
-    let Some(source) = above_its_copies(shared, source.clone(), check).await? else {
-        return Ok(0);
-    };
-    let mut copies = sweep(shared, &source, &mut Conn::new()).await?;
+    // First, so that the mark alone is no reason for a higher version.
+    let mut copies = 0;
     if check == Check::Existence {
-        copies += unmark_deleted(shared, id).await?;
+        let Some(unmarked) = unmark_deleted(shared, id, &mut Conn::new()).await? else {
+            return Ok(0);
+        };
+        copies += unmarked;
     }
-    Ok(copies)
+    match above_its_copies(shared, source.clone(), check).await? {
+        Some(source) => Ok(copies + sweep(shared, &source, &mut Conn::new()).await?),
+        None => Ok(copies),
+    }
 }
 
 /// Marks the copies of a source that does not exist, or removes the references to it.
@@ -96,8 +100,11 @@ async fn release(shared: &Shared, id: &Bson, rule: OnReferences) -> Result<u64> 
 }
 
 /// Raises the version of a source if a copy is newer, or as new and has other values. Returns the newest source; `None` if
-/// it was deleted.
+/// it was deleted. A history raises the version of its documents itself, which is a later change.
 async fn above_its_copies(shared: &Shared, mut source: Source, check: Check) -> Result<Option<Source>> {
+    if shared.has_history().await? {
+        return Ok(Some(source));
+    }
     for reads in 0.. {
         let Some(above) = conflicting(shared, &source, check).await? else {
             break;

@@ -72,6 +72,9 @@ mongo_patterns_core::problems! {
         /// The reference is a DBRef, or another document without an `_id`.
         WithoutId =
             "a repair does not change the form of a reference: convert it by an update with a pipeline, then call migrate_from_references()",
+        /// The copy is newer than a source with a history, which alone changes its version.
+        NotRecorded =
+            "the version of the source is the revision of its history: run a follower of the history, or update the source by it, and then call repair() again",
         /// The value is not a reference.
         NotAReference =
             "it is unknown to which source the value refers: migrate ids with migrate_from_references(), set a reference, or remove the field",

@@ -2,7 +2,8 @@
 
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::CommandError;
-use mongo_patterns_core::{Error, ErrorKind, Result};
+use mongo_patterns_core::through::{self, Deletes};
+use mongo_patterns_core::{Error, ErrorKind, Result, transaction};
 use mongodb::ClientSession;
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, Document};
@@ -16,84 +17,154 @@ use crate::settings::ReferenceField;
 use crate::write::is_in_transaction;
 use crate::write::sweep::update_copies;
 
+/// A source to delete, by the repository of its references or through another one.
+#[derive(Clone, Copy)]
+pub(crate) struct Deletion<'a> {
+    pub(crate) shared: &'a Shared,
+    pub(crate) id: &'a Bson,
+    pub(crate) other: Option<&'a dyn Deletes>,
+}
+
 /// Deletes a source, and does with the references to it what the rule says.
 pub(crate) async fn delete(
-    shared: &Shared,
-    id: &Bson,
+    deletion: Deletion<'_>,
     rule: OnReferences,
     session: Option<&mut ClientSession>,
 ) -> Result<DeletedSource> {
+    let Deletion { shared, id, other } = deletion;
+    through::prepare(&shared.sources, other).await?;
     shared.check_indexes().await?;
     let mut conn = shared.enter_source(id, session).await?;
     match rule {
-        OnReferences::Restrict if is_in_transaction(&conn) => restrict_in_transaction(shared, id, &mut conn).await,
-        OnReferences::Restrict => restrict(shared, id, &mut conn).await,
-        OnReferences::KeepCopy | OnReferences::Clear => delete_with_references(shared, id, rule, &mut conn).await,
+        OnReferences::Restrict if is_in_transaction(&conn) => deletion.restrict_in_transaction(&mut conn).await,
+        OnReferences::Restrict => deletion.restrict(&mut conn).await,
+        OnReferences::KeepCopy | OnReferences::Clear => deletion.delete_with_references(rule, &mut conn).await,
     }
 }
 
-/// Deletes the source if no document refers to it.
-async fn restrict(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<DeletedSource> {
-    let mut attempts = shared.settings.retry.start();
-    loop {
-        let mark = ObjectId::new();
-        let filter = query::by_id(id);
-        let marked = conn
-            .update_one(&shared.sources, filter, query::mark(mark), None)
-            .await?;
-        if marked.matched_count == 0 {
-            return Ok(DeletedSource::default());
+impl Deletion<'_> {
+    /// Deletes the source if no document refers to it.
+    async fn restrict(self, conn: &mut Conn<'_>) -> Result<DeletedSource> {
+        let Self { shared, id, .. } = self;
+        let mut attempts = shared.settings.retry.start();
+        loop {
+            let mark = ObjectId::new();
+            let filter = query::by_id(id);
+            let marked = conn
+                .update_one(&shared.sources, filter, query::mark(mark), None)
+                .await?;
+            let found = marked.matched_count > 0;
+            let own = query::marked(id, mark);
+            if self.is_referenced(found, conn).await? {
+                if found {
+                    conn.update_one(&shared.sources, own, query::unmark(), None).await?;
+                }
+                return Err(referenced(found));
+            }
+            if !found {
+                return Ok(DeletedSource::default());
+            }
+            match self.delete(own.clone(), conn).await {
+                Ok(true) => return Ok(DeletedSource { found: true, copies: 0 }),
+                Ok(false) => {}
+                Err(error) => {
+                    // The other repository refuses it. A mark that is left has no effect.
+                    if self.other.is_some() && !error.is_transient() && !error.is_outcome_unknown() {
+                        let unmarked = conn.update_one(&shared.sources, own, query::unmark(), None);
+                        drop(unmarked.await);
+                    }
+                    return Err(error);
+                }
+            }
+            // A new reference has removed the mark, or another deletion has replaced it.
+            attempts
+                .next(CommandError::custom(
+                    "another client refers to the source or deletes it",
+                ))
+                .await?;
         }
-        let own = query::marked(id, mark);
-        if is_referenced(shared, id, conn).await? {
-            conn.update_one(&shared.sources, own, query::unmark(), None).await?;
-            return Err(referenced());
+    }
+
+    /// Does what [`restrict`](Self::restrict) does. A new reference of another transaction writes the source, so that one of
+    /// the two conflicts.
+    async fn restrict_in_transaction(self, conn: &mut Conn<'_>) -> Result<DeletedSource> {
+        let found = find_source(self.shared, self.id, conn).await?.is_some();
+        if self.is_referenced(found, conn).await? {
+            return Err(referenced(found));
         }
-        if delete_source(shared, own, conn).await? {
-            return Ok(DeletedSource { found: true, copies: 0 });
+        let found = found && self.delete(query::by_id(self.id), conn).await?;
+        Ok(DeletedSource { found, copies: 0 })
+    }
+
+    /// Deletes the source, and then marks its copies or removes the references. A call after an interrupted one finds no
+    /// source, and completes the rest.
+    async fn delete_with_references(self, rule: OnReferences, conn: &mut Conn<'_>) -> Result<DeletedSource> {
+        let Self { shared, id, .. } = self;
+        let found = self.delete(query::by_id(id), conn).await?;
+        let is_stored = found && !is_in_transaction(conn);
+        let mut copies = 0;
+        for field in &shared.settings.references {
+            let update = update_of(field, id, rule);
+            let updated = update_copies(shared, field, &update, conn).await;
+            copies += updated.map_err(|error| match is_stored {
+                true => deleted(error),
+                false => error,
+            })?;
         }
-        // A new reference has removed the mark, or another deletion has replaced it.
-        attempts
-            .next(CommandError::custom(
-                "another client refers to the source or deletes it",
-            ))
-            .await?;
+        Ok(DeletedSource { found, copies })
+    }
+
+    /// Deletes the source if it matches. Returns whether it does.
+    async fn delete(self, filter: Document, conn: &mut Conn<'_>) -> Result<bool> {
+        let Self { shared, id, other } = self;
+        let Some(other) = other else {
+            let deleted = conn.delete_one(&shared.sources, filter, None).await?;
+            return Ok(deleted.deleted_count > 0);
+        };
+        let context = (shared, id, other, filter);
+        transaction::run(
+            &shared.sources,
+            &shared.settings.retry,
+            conn,
+            context,
+            |conn, (shared, id, other, filter)| Box::pin(delete_through(shared, id, *other, filter, conn)),
+        )
+        .await
+    }
+
+    /// Returns whether any document refers to the source. To one that does not exist, a copy that was kept refers on purpose.
+    async fn is_referenced(self, found: bool, conn: &mut Conn<'_>) -> Result<bool> {
+        let Self { shared, id, .. } = self;
+        for field in &shared.settings.references {
+            let options = options::find_reference(field);
+            let filter = match found {
+                true => query::referring(field, id),
+                false => query::referring_to_existing(field, id),
+            };
+            let collection = shared.collection_of(field);
+            let reference = conn.find_one(collection, filter, options).await;
+            if reference?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 }
 
-/// Does what [`restrict`] does. A new reference of another transaction writes the source, so that one of the two
-/// conflicts.
-async fn restrict_in_transaction(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<DeletedSource> {
-    if find_source(shared, id, conn).await?.is_none() {
-        return Ok(DeletedSource::default());
-    }
-    if is_referenced(shared, id, conn).await? {
-        return Err(referenced());
-    }
-    let found = delete_source(shared, query::by_id(id), conn).await?;
-    Ok(DeletedSource { found, copies: 0 })
-}
-
-/// Deletes the source, and then marks its copies or removes the references. A call after an interrupted one finds no
-/// source, and completes the rest.
-async fn delete_with_references(
+/// Deletes a source that matches through another repository, in a transaction. What that keeps has no mark.
+async fn delete_through(
     shared: &Shared,
     id: &Bson,
-    rule: OnReferences,
+    other: &dyn Deletes,
+    filter: &Document,
     conn: &mut Conn<'_>,
-) -> Result<DeletedSource> {
-    let found = delete_source(shared, query::by_id(id), conn).await?;
-    let is_stored = found && !is_in_transaction(conn);
-    let mut copies = 0;
-    for field in &shared.settings.references {
-        let update = update_of(field, id, rule);
-        let updated = update_copies(shared, field, &update, conn).await;
-        copies += updated.map_err(|error| match is_stored {
-            true => deleted(error),
-            false => error,
-        })?;
+) -> Result<bool> {
+    let unmarked = conn.update_one(&shared.sources, filter.clone(), query::unmark(), None);
+    let found = unmarked.await?.matched_count > 0;
+    if found {
+        through::delete_found(other, id, conn).await?;
     }
-    Ok(DeletedSource { found, copies })
+    Ok(found)
 }
 
 /// Returns what a rule does with the copies of a deleted source.
@@ -104,30 +175,16 @@ pub(crate) fn update_of(field: &ReferenceField, source: &Bson, rule: OnReference
     }
 }
 
-async fn delete_source(shared: &Shared, filter: Document, conn: &mut Conn<'_>) -> Result<bool> {
-    let deleted = conn.delete_one(&shared.sources, filter, None).await?;
-    Ok(deleted.deleted_count > 0)
-}
-
-/// Returns whether any document refers to the source.
-async fn is_referenced(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<bool> {
-    for field in &shared.settings.references {
-        let options = options::find_reference(field);
-        let filter = query::referring(field, id);
-        let collection = shared.collection_of(field);
-        let reference = conn.find_one(collection, filter, options).await;
-        if reference?.is_some() {
-            return Ok(true);
+fn referenced(found: bool) -> Error {
+    let text = match found {
+        true => {
+            "documents refer to the source, nothing was deleted: remove the references first, or keep or clear them with on_references(..)"
         }
-    }
-    Ok(false)
-}
-
-fn referenced() -> Error {
-    Error::new(
-        ErrorKind::Referenced,
-        "documents refer to the source, nothing was deleted: remove the references first, or keep or clear them with on_references(..)",
-    )
+        false => {
+            "documents refer to the source, which does not exist, nothing was deleted: insert or restore it, remove the references, or keep or clear them with on_references(..)"
+        }
+    };
+    Error::new(ErrorKind::Referenced, text)
 }
 
 /// Adds to an error that the source is deleted, and replaces its text.

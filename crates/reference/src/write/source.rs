@@ -11,13 +11,17 @@ use crate::form::source::Source;
 use crate::form::update::SourceUpdate;
 use crate::query;
 use crate::query::options;
-use crate::read::{newest_copy, projection, source_of};
+use crate::read::{find_source, newest_copy, projection, source_of};
+use crate::repair::unmark_deleted;
 use crate::repository::Shared;
 use crate::results::{UpdatedSource, no_source};
 use crate::write::is_in_transaction;
 use crate::write::sweep::sweep;
 
 const INVALID_VERSION: &str = "the source is updated, but its version is not an integer from 0, and no copy was written: see document_id(), correct the version, then call refresh_copies()";
+
+const OF_HISTORY: &str =
+    "the version of the source is the revision of a history, nothing was changed: update the source by its history";
 
 const NO_INTEGER: &str =
     "the version of the source is not an integer from 0, nothing was changed: see document_id(), and correct it";
@@ -32,10 +36,17 @@ pub(crate) async fn update(
     if update.changes_copies {
         shared.check_indexes().await?;
     }
+    let has_history = shared.has_history().await?;
+    if has_history && !update.is_of_version() {
+        return Err(Error::new(ErrorKind::SettingsMismatch, OF_HISTORY));
+    }
     let mut conn = shared.enter_source(id, session).await?;
     let changes = update.to_document(&shared.settings);
     let is_in_transaction = is_in_transaction(&conn);
-    let changed = change(shared, id, changes, &mut conn).await;
+    let changed = match has_history {
+        true => find_source(shared, id, &mut conn).await,
+        false => change(shared, id, changes, &mut conn).await,
+    };
     let source = changed
         .map_err(|error| match error.kind() {
             ErrorKind::Corrupt if !is_in_transaction => error.with_stored(1).with_text(INVALID_VERSION),
@@ -47,8 +58,8 @@ pub(crate) async fn update(
             _ => error,
         })?
         .ok_or_else(no_source)?;
-    let updated_copies = update_copies(shared, source, update, &mut conn).await;
-    updated_copies.map_err(|error| match is_in_transaction {
+    let updated_copies = update_copies(shared, source, update, has_history, &mut conn).await;
+    updated_copies.map_err(|error| match is_in_transaction || has_history {
         true => error,
         false => updated(error),
     })
@@ -58,10 +69,12 @@ async fn update_copies(
     shared: &Shared,
     mut source: Source,
     update: &SourceUpdate,
+    has_history: bool,
     conn: &mut Conn<'_>,
 ) -> Result<UpdatedSource> {
     // What changed the source may have removed its version, such as a replacement.
     if update.is_of_version()
+        && !has_history
         && let Some(above) = newest_copy(shared, &source, conn).await?
     {
         let raise = query::raise_version(&shared.settings, Some(above));
@@ -71,6 +84,9 @@ async fn update_copies(
         true => sweep(shared, &source, conn).await?,
         false => 0,
     };
+    if update.is_of_version() && unmark_deleted(shared, &source.id, conn).await?.is_none() {
+        return Err(no_source());
+    }
     Ok(UpdatedSource {
         version: source.version,
         copies,

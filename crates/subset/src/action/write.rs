@@ -1,4 +1,4 @@
-//! Writes of children, and the deletion of a parent.
+//! Writes of children.
 
 use std::collections::HashSet;
 
@@ -260,40 +260,6 @@ impl<P, C> SubsetRepository<P, C> {
             let write = ParentWrite::of_child(shared, parent, child, Change::Delete);
             let found = write::run(write, session).await?.found;
             Ok(Deleted::new(found.into()))
-        })
-    }
-
-    /// Deletes a parent and all its children, in one transaction. Also deletes children whose parent does not exist.
-    ///
-    /// ```no_run
-    /// # async fn f(products: mongo_patterns::subset::SubsetRepository<i32, i32>) -> mongo_patterns::Result<()> {
-    /// let deleted = products.delete_parent(1).await?;
-    /// println!("deleted {} documents: the product and its reviews", deleted.documents);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// The server ends the transaction after 60 seconds, which suffices for some hundred thousand children.
-    ///
-    /// Do not use an `_id` again: if a new parent has the `_id` of a deleted one, a [`refresh`](Self::refresh) of the old
-    /// parent that is still running can give it a stale subset.
-    ///
-    /// # Cost
-    /// Three round trips, for any number of children. One more if the parent does not exist.
-    ///
-    /// # Cancel safety
-    /// It has no effect, unless its commit had begun, which completes. Call it again. A [transaction of the
-    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
-    ///
-    /// # Errors
-    /// With nothing deleted: [`NotMigrated`] when the parent embeds children that are [not
-    /// migrated](Self::migrate_from_embedded), [`InvalidArgument`] for an invalid id, [`IndexMissing`], and
-    /// [`Unsupported`] on a standalone. If the outcome is unknown, call it again.
-    pub fn delete_parent(&self, parent: impl IntoId) -> Write<'_, Deleted> {
-        let (shared, parent) = (self.shared(), DocumentId::new(parent));
-        Write::new(shared.operation("delete_parent"), async move |session| {
-            let parent = parent?.into_bson();
-            write::delete_parent(shared, &parent, session).await
         })
     }
 }

@@ -73,13 +73,7 @@ impl Delete<'_> {
             let text = "who deletes it is a value that BSON does not have, nothing was sent: pass another one";
             Error::from_driver(ErrorKind::InvalidArgument, text, error)
         })?;
-        let deleted_at = DateTime::now();
-        let entry = Entry {
-            id: ObjectId::new(),
-            deleted_at,
-            deleted_by,
-            expires_at: shared.expires_after.map(|after| later(deleted_at, after)),
-        };
+        let entry = entry_of_now(shared, deleted_by);
         let mut conn = shared.enter(self.session, &id).await?;
         let context = (shared, &id, &entry);
         transaction::run(
@@ -93,12 +87,24 @@ impl Delete<'_> {
     }
 }
 
+/// Returns what the entry of a deletion at this moment has.
+pub(super) fn entry_of_now(shared: &Shared, deleted_by: Option<RawBson>) -> Entry {
+    let deleted_at = DateTime::now();
+    Entry {
+        id: ObjectId::new(),
+        deleted_at,
+        deleted_by,
+        expires_at: shared.expires_after.map(|after| later(deleted_at, after)),
+    }
+}
+
 fn later(time: DateTime, after: Duration) -> DateTime {
     let after = i64::try_from(after.as_millis()).unwrap_or(i64::MAX);
     DateTime::from_millis(time.timestamp_millis().saturating_add(after))
 }
 
-async fn delete(shared: &Shared, id: &Bson, entry: &Entry, conn: &mut Conn<'_>) -> Result<Deleted> {
+/// Moves a document to the trash, in a transaction.
+pub(super) async fn delete(shared: &Shared, id: &Bson, entry: &Entry, conn: &mut Conn<'_>) -> Result<Deleted> {
     let Shared { current, trash, .. } = shared;
     let fits = of_size(id, entry.most_bytes());
     let Some(document) = conn.find_one_and_delete(current, fits, None).await? else {

@@ -1,0 +1,29 @@
+//! Deletions of other repositories, whose documents go to the trash.
+
+use futures::future::BoxFuture;
+use mongo_patterns_core::Result;
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::through::Deletes;
+use mongodb::Collection;
+use mongodb::bson::{Bson, RawDocumentBuf};
+
+use super::delete::{delete, entry_of_now};
+use crate::trash::Trash;
+
+/// The document goes to the trash, as by [`delete`](Trash::delete).
+impl<D> Deletes for Trash<D> {
+    fn deletes(&self) -> (&Collection<RawDocumentBuf>, &str) {
+        (&self.shared().current, "_id")
+    }
+
+    fn prepare(&self) -> BoxFuture<'_, Result<()>> {
+        let shared = self.shared();
+        Box::pin(async { shared.checks.topology(&shared.current).await?.check_transactions() })
+    }
+
+    fn delete_in<'a>(&'a self, id: &'a Bson, conn: &'a mut Conn<'_>) -> BoxFuture<'a, Result<bool>> {
+        let shared = self.shared();
+        let entry = entry_of_now(shared, None);
+        Box::pin(async move { Ok(delete(shared, id, &entry, conn).await?.found) })
+    }
+}

@@ -1,0 +1,41 @@
+//! Deletions of other repositories, which are revisions of the documents.
+
+use futures::future::BoxFuture;
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::through::Deletes;
+use mongo_patterns_core::{ErrorKind, Result};
+use mongodb::Collection;
+use mongodb::bson::{Bson, Document, RawDocumentBuf};
+
+use crate::query::change::Change;
+use crate::repository::HistoryRepository;
+use crate::write::change::Request;
+use crate::write::joined::change_alone;
+
+/// The deletion is a revision, as by [`delete`](HistoryRepository::delete).
+impl<D> Deletes for HistoryRepository<D> {
+    fn deletes(&self) -> (&Collection<RawDocumentBuf>, &str) {
+        let shared = self.shared();
+        (&shared.current, shared.settings.id.as_str())
+    }
+
+    fn prepare(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(self.shared().check_write())
+    }
+
+    fn delete_in<'a>(&'a self, id: &'a Bson, conn: &'a mut Conn<'_>) -> BoxFuture<'a, Result<bool>> {
+        Box::pin(async move {
+            let request = Request {
+                change: Change::Delete,
+                expected: None,
+                filter: Document::new(),
+                with: Document::new(),
+            };
+            match change_alone(self.shared(), id, &request, conn).await {
+                Ok(_) => Ok(true),
+                Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+                Err(error) => Err(error),
+            }
+        })
+    }
+}

@@ -1,0 +1,85 @@
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::{Contention, InvalidArgument, Unsupported};
+use mongo_patterns_core::through::{self, Deletes};
+use mongo_patterns_core::{Deleted, DocumentId, IntoId, Result, action};
+
+use crate::repository::{OutlierRepository, Shared};
+use crate::write::delete::delete;
+
+impl<D, E> OutlierRepository<D, E> {
+    /// Deletes a document with its overflow documents.
+    ///
+    /// ```no_run
+    /// # async fn f(books: mongo_patterns::outlier::OutlierRepository<(), String>) -> mongo_patterns::Result<()> {
+    /// let deleted = books.delete(2).await?;
+    /// if deleted.found {
+    ///     println!("deleted the book, in {} documents", deleted.documents);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// It deletes an outlier in one transaction, so that no overflow document is left without its main document.
+    ///
+    /// # Through another repository
+    /// [`through`](Delete::through) a trash or a history, that repository deletes the main document in the same transaction,
+    /// and keeps it with an empty list. The elements are deleted for good, however many they are.
+    // proof: together::kept::a_parent_and_a_list_are_deleted_through_another_repository
+    ///
+    /// ```no_run
+    /// # use mongo_patterns::archive::Trash;
+    /// # use mongo_patterns::outlier::OutlierRepository;
+    /// # async fn f(books: OutlierRepository<(), String>, trash: Trash<()>) -> mongo_patterns::Result<()> {
+    /// books.delete(2).through(&trash).await?;
+    /// trash.restore(2).await?; // without elements
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// One round trip for a typical document. Four for an outlier, and for a document that does not exist, or three if this process
+    /// knows that it is an outlier. In a transaction of the caller, one, or two. Through another repository three, and those of
+    /// its deletion. The transaction has all overflow documents of the list, and the server aborts it after 60 seconds.
+    ///
+    /// # Sessions and transactions
+    /// In a transaction of the caller, nothing is retried. See [sessions and
+    /// transactions](mongo_patterns_core::action#sessions-and-transactions).
+    ///
+    /// # Cancel safety
+    /// The list is deleted as a whole or not. Call it again. A [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`] for an invalid `_id`, or for a repository of other documents. With nothing deleted: [`Contention`],
+    /// [`Unsupported`] for an outlier on a standalone, and those of the other repository.
+    pub fn delete(&self, id: impl IntoId) -> Delete<'_> {
+        Delete::create(self.shared(), DocumentId::new(id), None)
+    }
+}
+
+action! {
+    /// Deletes a document with its overflow documents; returned by [`OutlierRepository::delete`].
+    pub struct Delete<'a> {
+        shared: &'a Shared,
+        id: Result<DocumentId>,
+        other: Option<&'a dyn Deletes>,
+    }
+    with session;
+
+    /// Deletes the main document through another repository of the same documents, such as a trash, which keeps it.
+    ///
+    /// See [`delete`](OutlierRepository::delete#through-another-repository).
+    through(repository: &'a dyn Deletes) => other = Some(repository);
+
+    "delete" => Deleted
+}
+
+impl Delete<'_> {
+    async fn execute(self) -> Result<Deleted> {
+        let Self { shared, other, .. } = self;
+        let id = self.id?.into_bson();
+        through::prepare(&shared.main, other).await?;
+        let mut conn = shared.enter(&id, self.session).await?;
+        delete(shared, &id, other, &mut conn).await
+    }
+}

@@ -1,0 +1,26 @@
+//! Deletions of other repositories, which delete the overflow documents too.
+
+use futures::future::BoxFuture;
+use mongo_patterns_core::Result;
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::through::Deletes;
+use mongodb::Collection;
+use mongodb::bson::{Bson, RawDocumentBuf};
+
+use crate::repository::OutlierRepository;
+use crate::write::delete::delete_in_callers_transaction;
+
+/// The main document is deleted with its overflow documents, as by [`delete`](OutlierRepository::delete).
+impl<D, E> Deletes for OutlierRepository<D, E> {
+    fn deletes(&self) -> (&Collection<RawDocumentBuf>, &str) {
+        (&self.shared().main, "_id")
+    }
+
+    fn prepare(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(self.shared().check_indexes())
+    }
+
+    fn delete_in<'a>(&'a self, id: &'a Bson, conn: &'a mut Conn<'_>) -> BoxFuture<'a, Result<bool>> {
+        Box::pin(async move { Ok(delete_in_callers_transaction(self.shared(), id, conn).await?.0) })
+    }
+}

@@ -1,0 +1,81 @@
+#[allow(unused_imports)] // the links of the documentation use the kinds
+use mongo_patterns_core::ErrorKind::{Corrupt, IndexMissing, InvalidArgument, NotMigrated, Unsupported};
+use mongo_patterns_core::through::Deletes;
+use mongo_patterns_core::{Deleted, DocumentId, IntoId, Result, action};
+
+use crate::repository::{Shared, SubsetRepository};
+use crate::write;
+
+impl<P, C> SubsetRepository<P, C> {
+    /// Deletes a parent and all its children, in one transaction. Also deletes children whose parent does not exist.
+    ///
+    /// ```no_run
+    /// # async fn f(products: mongo_patterns::subset::SubsetRepository<i32, i32>) -> mongo_patterns::Result<()> {
+    /// let deleted = products.delete_parent(1).await?;
+    /// println!("deleted {} documents: the product and its reviews", deleted.documents);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The server ends the transaction after 60 seconds, which suffices for some hundred thousand children.
+    ///
+    /// Do not use an `_id` again: if a new parent has the `_id` of a deleted one, a [`refresh`](Self::refresh) of the old
+    /// parent that is still running can give it a stale subset.
+    ///
+    /// # Through another repository
+    /// [`through`](DeleteParent::through) a trash or a history, that repository deletes the parent in the same transaction, and
+    /// keeps it without children: its subsets are empty, and its total and its figures are those of a new parent. The children
+    /// are deleted for good.
+    // proof: together::kept::a_parent_and_a_list_are_deleted_through_another_repository
+    ///
+    /// ```no_run
+    /// # use mongo_patterns::archive::Trash;
+    /// # use mongo_patterns::subset::SubsetRepository;
+    /// # async fn f(products: SubsetRepository<i32, i32>, trash: Trash<i32>) -> mongo_patterns::Result<()> {
+    /// products.delete_parent(1).through(&trash).await?;
+    /// trash.restore(1).await?; // without reviews
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// Three round trips, for any number of children. One more if the parent does not exist. Through another repository those
+    /// of its deletion too, and one more the first time.
+    ///
+    /// # Cancel safety
+    /// It has no effect, unless its commit had begun, which completes. Call it again. A [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// With nothing deleted: [`NotMigrated`] when the parent embeds children that are [not
+    /// migrated](Self::migrate_from_embedded), [`InvalidArgument`] for an invalid id, or for a repository of other documents,
+    /// [`IndexMissing`], [`Unsupported`] on a standalone, and those of the other repository. If the outcome is unknown, call it
+    /// again.
+    pub fn delete_parent(&self, parent: impl IntoId) -> DeleteParent<'_> {
+        DeleteParent::create(self.shared(), DocumentId::new(parent), None)
+    }
+}
+
+action! {
+    /// Deletes a parent and its children; returned by [`SubsetRepository::delete_parent`].
+    pub struct DeleteParent<'a> {
+        shared: &'a Shared,
+        parent: Result<DocumentId>,
+        other: Option<&'a dyn Deletes>,
+    }
+    with session;
+
+    /// Deletes the parent through another repository of the same documents, such as a trash, which keeps it.
+    ///
+    /// See [`delete_parent`](SubsetRepository::delete_parent#through-another-repository).
+    through(repository: &'a dyn Deletes) => other = Some(repository);
+
+    "delete_parent" => Deleted
+}
+
+impl DeleteParent<'_> {
+    async fn execute(self) -> Result<Deleted> {
+        let parent = self.parent?.into_bson();
+        write::delete_parent(self.shared, &parent, self.other, self.session).await
+    }
+}
