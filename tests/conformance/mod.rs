@@ -43,7 +43,7 @@ use tokio::runtime::Builder;
 
 /// Runs a test for each of the models, with a database of its own. Each has a thread, because a planned fault blocks it. A
 /// failure does not prevent the others.
-async fn each<M: Copy + Send>(
+pub(crate) async fn each<M: Copy + Send>(
     models: impl IntoIterator<Item = M>,
     name: impl Fn(M) -> &'static str,
     test: impl AsyncFn(&TestDatabase, M) + Sync,

@@ -378,6 +378,14 @@ pub async fn until_error<T>(mut stream: impl Stream<Item = Result<T, Error>> + U
     }
 }
 
+/// Does something by another client, and waits for it, where nothing can be awaited.
+pub fn elsewhere(uri: &str, database: &str, work: impl AsyncFnOnce(Database) + Send + 'static) {
+    let (uri, database) = (uri.to_owned(), database.to_owned());
+    let connected = async move || work(Client::with_uri_str(uri).await.unwrap().database(&database)).await;
+    let elsewhere = std::thread::spawn(|| tokio::runtime::Runtime::new().unwrap().block_on(connected()));
+    elsewhere.join().unwrap();
+}
+
 /// Returns a function that updates all documents of a collection by another client when it is called first, and waits for the
 /// reply. It can be called where nothing can be awaited.
 pub fn once_elsewhere(db: &TestDatabase, collection: &str, update: Document) -> impl Fn() + Send + Sync + 'static {
@@ -387,13 +395,10 @@ pub fn once_elsewhere(db: &TestDatabase, collection: &str, update: Document) -> 
         if is_done.swap(true, Ordering::Relaxed) {
             return;
         }
-        let (uri, database, collection, update) = (uri.clone(), database.clone(), collection.clone(), update.clone());
-        let write = async move {
-            let client = Client::with_uri_str(uri).await.unwrap();
-            let collection = client.database(&database).collection::<Document>(&collection);
+        let (collection, update) = (collection.clone(), update.clone());
+        elsewhere(&uri, &database, async move |database| {
+            let collection = database.collection::<Document>(&collection);
             collection.update_many(doc! {}, update).await.unwrap();
-        };
-        let elsewhere = std::thread::spawn(|| tokio::runtime::Runtime::new().unwrap().block_on(write));
-        elsewhere.join().unwrap();
+        });
     }
 }

@@ -14,6 +14,7 @@ use crate::repository::SchemaRepository;
 use crate::settings::Settings;
 use crate::steps;
 use crate::steps::Work;
+use crate::versioned::Versions;
 
 mongo_patterns_core::builder! {
     /// Builds a [`SchemaRepository`].
@@ -87,6 +88,15 @@ impl<D> SchemaRepositoryBuilder<D> {
     /// The repository sets the version field itself.
     pub fn pipeline_step(mut self, from: u32, stages: impl Into<Vec<Document>>) -> Self {
         self.steps.push((from, Work::Stages(stages.into())));
+        self
+    }
+
+    /// Sets the version field and the steps to those of the type, which it has for [`Versioned`](crate::Versioned) too.
+    pub fn versions(mut self, versions: &Versions<D>) -> Self {
+        let Settings { version, steps, .. } = &versions.settings;
+        self.version = version.as_str().to_owned();
+        self.steps = steps.older().zip(steps.all().iter().cloned()).collect();
+        self.newest = Some(steps.newest());
         self
     }
 

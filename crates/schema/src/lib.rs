@@ -147,6 +147,7 @@ mod repository;
 mod results;
 mod settings;
 mod steps;
+mod versioned;
 mod write;
 
 pub use builder::SchemaRepositoryBuilder;
@@ -155,3 +156,4 @@ pub use migrations::Migrations;
 pub use mongo_patterns_core::{Deleted, Inserted, Progress, Repository, Updated};
 pub use repository::SchemaRepository;
 pub use results::{Migrated, VersionCount};
+pub use versioned::{HasVersions, Versioned, Versions, VersionsBuilder};

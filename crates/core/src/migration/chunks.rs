@@ -7,19 +7,23 @@ use mongodb::bson::{Bson, Document, RawDocumentBuf, doc, serialize_to_document};
 use mongodb::options::{FindOptions, Hint};
 
 use crate::conn::Conn;
-use crate::error::Result;
+use crate::error::{Error, Result, code};
 use crate::key::stored_integer;
 use crate::measure;
 use crate::plan::PlannedCommand;
 use crate::send::{self, Rows};
+use crate::migration::and;
 use crate::value::size;
+use crate::value::stored::{id_of, value};
 
 /// The most documents of a chunk: their ids must fit into a command.
 const MOST_DOCUMENTS: usize = 10_000;
 /// About the most bytes of the ids of a chunk.
 const MOST_BYTES: usize = 4 * 1024 * 1024;
-/// The batch size. The server closes a cursor that is idle for ten minutes, so a batch must not take longer.
+/// The batch size.
 const BATCH: u32 = 1000;
+/// The server has closed the cursor: it was idle for ten minutes between two batches, or the server was restarted.
+const CURSOR_NOT_FOUND: i32 = 43;
 
 /// The documents that a migration walks through, by `_id`, in chunks of a total weight.
 #[derive(Clone, Debug)]
@@ -34,10 +38,13 @@ pub struct ChunkedFind {
     index: Option<Document>,
 }
 
-/// A walk that has begun.
+/// A walk that has begun. It goes on after the last document if the server closes its cursor.
 pub struct Chunks {
+    walk: ChunkedFind,
+    collection: Collection<RawDocumentBuf>,
     rows: Rows,
-    most: u64,
+    /// The key of the last document that it has read.
+    last: Option<RawDocumentBuf>,
 }
 
 crate::redacted_debug!(Chunks);
@@ -90,8 +97,26 @@ impl ChunkedFind {
     pub(super) async fn begin(self, collection: &Collection<RawDocumentBuf>) -> Result<Chunks> {
         Ok(Chunks {
             rows: send::find_rows(collection, self.filter.clone(), self.options()).await?,
-            most: self.most,
+            walk: self,
+            collection: collection.clone(),
+            last: None,
         })
+    }
+
+    /// Returns the keys of the index in whose order it walks.
+    fn keys(&self) -> Document {
+        self.index.clone().unwrap_or(doc! { "_id": 1 })
+    }
+
+    /// Begins it again after a document. The bound is a position of the index, so it suits values of all types.
+    async fn after(&self, last: &RawDocumentBuf, collection: &Collection<RawDocumentBuf>) -> Result<Rows> {
+        let keys = self.keys();
+        let value = |key: &String| Some((key.clone(), value(last, key).unwrap_or(Bson::Null)));
+        let mut options = self.options();
+        options.min = Some(keys.keys().filter_map(value).collect());
+        options.hint = Some(Hint::Keys(keys));
+        let others = doc! { "_id": { "$ne": id_of(last) } };
+        Ok(send::find_rows(collection, and(self.filter.clone(), others), options).await?)
     }
 
     /// Returns the command that [`begin`](Self::begin) sends.
@@ -103,10 +128,12 @@ impl ChunkedFind {
     }
 
     fn options(&self) -> FindOptions {
+        let mut projection: Document = self.keys().into_iter().map(|(key, _)| (key, 1.into())).collect();
+        projection.extend(doc! { "_id": 1, "weight": self.weight.clone() });
         let options = FindOptions::builder()
-            .sort(self.index.clone().unwrap_or(doc! { "_id": 1 }))
+            .sort(self.keys())
             .hint(self.index.clone().map(Hint::Keys))
-            .projection(doc! { "_id": 1, "weight": self.weight.clone() })
+            .projection(projection)
             .batch_size(BATCH);
         send::latest(options.build())
     }
@@ -129,8 +156,8 @@ impl Chunks {
     async fn read(&mut self) -> Result<Option<Chunk>> {
         let mut chunk = Chunk::default();
         let mut bytes = 0;
-        while chunk.weight < self.most && chunk.ids.len() < MOST_DOCUMENTS && bytes < MOST_BYTES {
-            let Some(document) = self.rows.try_next().await? else {
+        while chunk.weight < self.walk.most && chunk.ids.len() < MOST_DOCUMENTS && bytes < MOST_BYTES {
+            let Some(document) = self.next().await? else {
                 break;
             };
             let id = document.get("_id").ok().flatten();
@@ -141,8 +168,20 @@ impl Chunks {
             chunk.weight += weight.and_then(|weight| u64::try_from(weight).ok()).unwrap_or(0);
             bytes += document.as_bytes().len();
             chunk.ids.push(id);
+            self.last = Some(document);
         }
         Ok((!chunk.ids.is_empty()).then_some(chunk))
+    }
+
+    async fn next(&mut self) -> Result<Option<RawDocumentBuf>> {
+        match self.rows.try_next().await.map_err(Error::from) {
+            Err(error) if error.as_driver_error().and_then(code) == Some(CURSOR_NOT_FOUND) => {
+                let Some(last) = &self.last else { return Err(error) };
+                self.rows = self.walk.after(last, &self.collection).await?;
+                Ok(self.rows.try_next().await?)
+            }
+            read => read,
+        }
     }
 }
 
