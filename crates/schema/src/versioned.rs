@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::marker::PhantomData;
 
-use mongo_patterns_core::versions::{convert, converting, encode};
 #[allow(unused_imports)] // the links of the documentation use it
 use mongo_patterns_core::ErrorKind;
+use mongo_patterns_core::versions::{convert, converting, encode};
 use mongo_patterns_core::{FieldName, Result, RetryPolicy};
 use mongodb::bson::{RawDocument, RawDocumentBuf};
 use serde::de::{DeserializeOwned, Error as _};
@@ -71,7 +71,7 @@ use crate::steps::{self, Work};
 pub struct Versioned<D>(pub D);
 
 /// A type of the newest version, with the steps that convert documents of older versions.
-pub trait HasVersions: Serialize + DeserializeOwned {
+pub trait HasVersions: Serialize + DeserializeOwned + 'static {
     /// Returns the steps, such as those in a static `LazyLock`.
     fn versions() -> &'static Versions<Self>;
 }
@@ -84,26 +84,36 @@ pub struct Versions<D> {
 
 mongo_patterns_core::redacted_debug!(Versions<D>, |versions| "newest" = versions.settings.steps.newest());
 
-mongo_patterns_core::builder! {
-    /// Builds [`Versions`]; returned by [`Versions::builder`].
-    pub struct VersionsBuilder<D> over version: String {
-        steps: Vec<(u32, Work)>,
-        newest: Option<u32>,
-    }
-
-    /// Sets the version of the type `D`. By default it is the version after the last step, or 1 without steps.
-    newest(version: u32) => newest = Some(version);
+/// Builds [`Versions`]; returned by [`Versions::builder`].
+#[must_use = "a builder does nothing until build() is called"]
+pub struct VersionsBuilder<D> {
+    version: String,
+    steps: Vec<(u32, Work)>,
+    newest: Option<u32>,
+    types: PhantomData<fn() -> D>,
 }
+
+mongo_patterns_core::redacted_debug!(VersionsBuilder<D>, |builder| "version" = builder.version);
 
 impl<D> Versions<D> {
     /// Starts to describe the versions of a type, by the field with the version of a document. A document without the field has
     /// version 1.
     pub fn builder(version_field: impl Into<String>) -> VersionsBuilder<D> {
-        VersionsBuilder::over(version_field.into())
+        VersionsBuilder {
+            version: version_field.into(),
+            steps: Vec::new(),
+            newest: None,
+            types: PhantomData,
+        }
     }
 }
 
 impl<D> VersionsBuilder<D> {
+    mongo_patterns_core::setters! {
+        /// Sets the version of the type `D`. By default it is the version after the last step, or 1 without steps.
+        newest(version: u32) => newest = Some(version);
+    }
+
     /// Adds the step that converts documents of the version `from` to the next version, as
     /// [`SchemaRepositoryBuilder::step`](crate::SchemaRepositoryBuilder::step) does.
     pub fn step<Old, New>(mut self, from: u32, convert: impl Fn(Old) -> Result<New> + Send + Sync + 'static) -> Self
@@ -127,13 +137,18 @@ impl<D> VersionsBuilder<D> {
             retry: RetryPolicy::default(),
             max_time: None,
         };
-        Ok(Versions { settings, types: self.types })
+        Ok(Versions {
+            settings,
+            types: PhantomData,
+        })
     }
 }
 
 impl<D: HasVersions> Versions<D> {
     fn decode(&self, stored: &RawDocument) -> Result<D> {
-        let Settings { version: field, steps, .. } = &self.settings;
+        let Settings {
+            version: field, steps, ..
+        } = &self.settings;
         let mut version = known_version_of(&self.settings, stored)?;
         let mut document = Cow::Borrowed(stored);
         while let Some(Work::Typed(step)) = steps.from(version) {

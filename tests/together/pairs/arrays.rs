@@ -6,7 +6,7 @@ use mongo_patterns::outlier::OutlierRepository;
 use mongo_patterns::subset::{Subset, SubsetRepository};
 use mongo_patterns::{Repository, Result};
 use mongo_patterns_testkit::TestDatabase;
-use mongodb::bson::{DateTime, Document, doc};
+use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use super::{Acknowledged, IDS, Role, World, finds_nothing, numbers};
 use support::common::{all, patient};
@@ -18,8 +18,15 @@ pub(super) struct List {
 
 impl List {
     pub(super) fn new(db: &TestDatabase) -> Self {
-        let lines = OutlierRepository::builder(db.collection::<Document>("orders"), db.collection::<Document>("more_lines"));
-        let lines = lines.array_field("lines").parent_field("order").threshold(5).max_overflow_elements(10);
+        let lines = OutlierRepository::builder(
+            db.collection::<Document>("orders"),
+            db.collection::<Document>("more_lines"),
+        );
+        let lines = lines
+            .array_field("lines")
+            .parent_field("order")
+            .threshold(5)
+            .max_overflow_elements(10);
         Self {
             lines: lines.retry(patient()).build().unwrap(),
             acknowledged: Acknowledged::default(),
@@ -53,7 +60,7 @@ impl Role for List {
             let more = all(&world.stored("more_lines")).await;
             for id in IDS {
                 let mut stored = numbers(&world.order(id).await, "lines", "");
-                let of_order = more.iter().filter(|more| more.get_i32("order") == Ok(id));
+                let of_order = more.iter().filter(|more| more.get("order") == Some(&Bson::from(id)));
                 stored.extend(of_order.flat_map(|more| numbers(more, "lines_extra", "")));
                 self.acknowledged.check(id, stored, self.name());
             }
@@ -73,7 +80,12 @@ impl Children {
         let notes = notes.parent_field("order").child_id_field("id");
         let notes = notes.subset(Subset::new("notes").sort(doc! { "at": -1 }).size(3));
         Self {
-            notes: notes.total_field("note_count").sum("n", "note_sum").retry(patient()).build().unwrap(),
+            notes: notes
+                .total_field("note_count")
+                .sum("n", "note_sum")
+                .retry(patient())
+                .build()
+                .unwrap(),
             acknowledged: Acknowledged::default(),
         }
     }
@@ -105,13 +117,16 @@ impl Role for Children {
         Box::pin(async move {
             let notes = all(&world.stored("notes")).await;
             for id in IDS {
-                let of_order = notes.iter().filter(|note| note.get_i32("order") == Ok(id));
+                let of_order = notes.iter().filter(|note| note.get("order") == Some(&Bson::from(id)));
                 let mut stored: Vec<i32> = of_order.map(|note| note.get_i32("id").unwrap()).collect();
                 self.acknowledged.check(id, stored.clone(), self.name());
                 let order = world.order(id).await;
                 stored.sort_unstable_by(|one, other| other.cmp(one));
                 let sum = stored.iter().map(|n| i64::from(*n)).sum::<i64>();
-                assert_eq!(support::common::integer(order.get("note_count").unwrap()), stored.len() as i64);
+                assert_eq!(
+                    support::common::integer(order.get("note_count").unwrap()),
+                    stored.len() as i64
+                );
                 assert_eq!(support::common::integer(order.get("note_sum").unwrap()), sum);
                 stored.truncate(3);
                 assert_eq!(numbers(&order, "notes", "id"), stored);
@@ -154,7 +169,11 @@ impl Role for Embedded {
                     self.positions.remove_child(id, n).await?;
                     self.acknowledged.remove(id, n);
                 }
-                1 => drop(self.positions.update_child(id, n, doc! { "$inc": { "count": 1 } }).await?),
+                1 => drop(
+                    self.positions
+                        .update_child(id, n, doc! { "$inc": { "count": 1 } })
+                        .await?,
+                ),
                 _ => {}
             }
             Ok(())
@@ -164,7 +183,8 @@ impl Role for Embedded {
     fn check<'a>(&'a self, world: &'a World<'_>) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             for id in IDS {
-                self.acknowledged.check(id, numbers(&world.order(id).await, "positions", "_id"), self.name());
+                self.acknowledged
+                    .check(id, numbers(&world.order(id).await, "positions", "_id"), self.name());
             }
             finds_nothing(self.name(), self.positions.verify().stream()).await;
         })

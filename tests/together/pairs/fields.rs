@@ -6,7 +6,7 @@ use mongo_patterns::reference::ReferenceRepository;
 use mongo_patterns::schema::SchemaRepository;
 use mongo_patterns::{Error, ErrorKind, Repository, Result};
 use mongo_patterns_testkit::TestDatabase;
-use mongodb::bson::{Document, doc};
+use mongodb::bson::{Bson, Document, doc};
 use tokio::sync::Mutex;
 
 use super::{Acknowledged, IDS, Role, World, finds_nothing, numbers};
@@ -19,7 +19,10 @@ pub(super) struct Source(References);
 
 impl Source {
     pub(super) fn new(db: &TestDatabase) -> Self {
-        let deliveries = References::builder(db.collection::<Document>("deliveries"), db.collection::<Document>("orders"));
+        let deliveries = References::builder(
+            db.collection::<Document>("deliveries"),
+            db.collection::<Document>("orders"),
+        );
         let deliveries = deliveries.reference_field("order").copied_fields(["title"]);
         Self(deliveries.retry(patient()).build().unwrap())
     }
@@ -37,10 +40,17 @@ impl Role for Source {
     fn write<'a>(&'a self, world: &'a World<'_>, id: i32, n: i32) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             if n % 3 == 0 {
-                return self.0.insert(&doc! { "_id": n, "order": { "_id": id } }).await.map(drop);
+                return self
+                    .0
+                    .insert(&doc! { "_id": n, "order": { "_id": id } })
+                    .await
+                    .map(drop);
             }
             let _content = world.content_of(id).await;
-            self.0.update_source(id, doc! { "$set": { "title": n.to_string() } }).await.map(drop)
+            self.0
+                .update_source(id, doc! { "$set": { "title": n.to_string() } })
+                .await
+                .map(drop)
         })
     }
 
@@ -51,8 +61,11 @@ impl Role for Source {
                 self.0.refresh_copies(id).await.unwrap();
                 let order = world.order(id).await;
                 let deliveries = all(&world.stored("deliveries")).await;
-                for copy in deliveries.iter().map(|delivery| delivery.get_document("order").unwrap()) {
-                    let is_own = copy.get_i32("_id") == Ok(id);
+                for copy in deliveries
+                    .iter()
+                    .map(|delivery| delivery.get_document("order").unwrap())
+                {
+                    let is_own = copy.get("_id") == Some(&Bson::from(id));
                     assert!(!is_own || copy.get("title") == order.get("title"), "{copy} {order}");
                 }
             }
@@ -66,7 +79,10 @@ pub(super) struct Referring(References);
 
 impl Referring {
     pub(super) fn new(db: &TestDatabase) -> Self {
-        let orders = References::builder(db.collection::<Document>("orders"), db.collection::<Document>("customers"));
+        let orders = References::builder(
+            db.collection::<Document>("orders"),
+            db.collection::<Document>("customers"),
+        );
         let orders = orders.reference_field("customer").copied_fields(["name"]);
         Self(orders.retry(patient()).build().unwrap())
     }
@@ -92,7 +108,11 @@ impl Role for Referring {
         Box::pin(async move {
             let customer = IDS[usize::try_from(n / 3).unwrap() % IDS.len()];
             match n % 4 {
-                0 => self.0.update_source(customer, doc! { "$set": { "name": n.to_string() } }).await.map(drop),
+                0 => self
+                    .0
+                    .update_source(customer, doc! { "$set": { "name": n.to_string() } })
+                    .await
+                    .map(drop),
                 _ => self.0.set_reference(id, customer).await.map(drop),
             }
         })
@@ -164,7 +184,7 @@ impl Role for Versioned {
             for id in IDS {
                 let order = world.order(id).await;
                 self.acknowledged.check(id, numbers(&order, "changes", ""), self.name());
-                assert_eq!(order.get_i32("schemaVersion"), Ok(2), "{order}");
+                assert_eq!(order.get("schemaVersion"), Some(&Bson::from(2)), "{order}");
             }
             finds_nothing(self.name(), self.orders.verify().stream()).await;
         })
@@ -196,7 +216,7 @@ impl Role for Counted {
     }
 
     fn repositories(&self) -> Vec<&dyn Repository> {
-        vec![&self.repository]
+        Vec::new()
     }
 
     fn write<'a>(&'a self, _world: &'a World<'_>, id: i32, n: i32) -> BoxFuture<'a, Result<()>> {

@@ -11,9 +11,9 @@ use std::sync::Mutex;
 use futures::future::{BoxFuture, join_all};
 use futures::{Stream, TryStreamExt};
 use mongo_patterns::{Error, ErrorKind, Repository, Result};
-use mongo_patterns_testkit::{self as testkit, TestDatabase};
-use mongodb::bson::{Bson, DateTime, Document, doc};
+use mongo_patterns_testkit::TestDatabase;
 use mongodb::Collection;
+use mongodb::bson::{Bson, DateTime, Document, doc};
 
 /// The `_id`s of the documents.
 const IDS: [i32; 3] = [1, 2, 3];
@@ -156,7 +156,9 @@ async fn try_pair(db: &TestDatabase, [one, other]: [&dyn Role; 2]) {
     for role in roles {
         role.begin(&world).await;
     }
-    let tasks = roles.iter().flat_map(|role| (0..TASKS).map(|task| writes(&world, *role, task)));
+    let tasks = roles
+        .iter()
+        .flat_map(|role| (0..TASKS).map(|task| writes(&world, *role, task)));
     join_all(tasks).await;
     for role in roles {
         role.end(&world).await;

@@ -8,7 +8,7 @@ use mongo_patterns::history::HistoryRepository;
 use mongo_patterns::intervals::IntervalRepository;
 use mongo_patterns::{Error, ErrorKind, Repository, Result};
 use mongo_patterns_testkit::TestDatabase;
-use mongodb::bson::{DateTime, Document, doc};
+use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use super::{Acknowledged, IDS, Role, World, finds_nothing, numbers};
 use support::common::{all, integer, patient};
@@ -21,7 +21,10 @@ pub(super) struct History {
 
 impl History {
     pub(super) fn new(db: &TestDatabase) -> Self {
-        let orders = HistoryRepository::builder(db.collection::<Document>("orders"), db.collection::<Document>("revisions"));
+        let orders = HistoryRepository::builder(
+            db.collection::<Document>("orders"),
+            db.collection::<Document>("revisions"),
+        );
         Self {
             orders: orders.id_field("_id").retry(patient()).build().unwrap(),
             acknowledged: Acknowledged::default(),
@@ -67,11 +70,16 @@ impl Role for History {
         Box::pin(async move {
             for id in IDS {
                 // What others have written is a revision with the next write.
-                self.orders.update(id, doc! { "$set": { "checked": true } }).await.unwrap();
+                self.orders
+                    .update(id, doc! { "$set": { "checked": true } })
+                    .await
+                    .unwrap();
                 let order = world.order(id).await;
                 self.acknowledged.check(id, numbers(&order, "log", ""), self.name());
                 let revisions = all(&world.stored("revisions")).await;
-                let of_order = revisions.iter().filter(|revision| revision.get_i32("documentId") == Ok(id));
+                let of_order = revisions
+                    .iter()
+                    .filter(|revision| revision.get("documentId") == Some(&Bson::from(id)));
                 let mut stored: Vec<i64> = of_order.map(|one| integer(one.get("revision").unwrap())).collect();
                 stored.sort_unstable();
                 assert_eq!(stored, Vec::from_iter(1..=stored.len() as i64), "the revisions of {id}");
@@ -136,7 +144,8 @@ impl Role for Intervals {
     fn check<'a>(&'a self, world: &'a World<'_>) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             for id in IDS {
-                self.acknowledged.check(id, numbers(&world.order(id).await, "prices", ""), self.name());
+                self.acknowledged
+                    .check(id, numbers(&world.order(id).await, "prices", ""), self.name());
             }
             finds_nothing(self.name(), self.items.verify().stream()).await;
         })
@@ -148,7 +157,10 @@ pub(super) struct Trashed(Trash<Document>);
 
 impl Trashed {
     pub(super) fn new(db: &TestDatabase) -> Self {
-        let trash = Trash::builder(db.collection::<Document>("orders"), db.collection::<Document>("deleted_orders"));
+        let trash = Trash::builder(
+            db.collection::<Document>("orders"),
+            db.collection::<Document>("deleted_orders"),
+        );
         Self(trash.retry(patient()).build().unwrap())
     }
 }

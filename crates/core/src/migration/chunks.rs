@@ -10,9 +10,9 @@ use crate::conn::Conn;
 use crate::error::{Error, Result, code};
 use crate::key::stored_integer;
 use crate::measure;
+use crate::migration::and;
 use crate::plan::PlannedCommand;
 use crate::send::{self, Rows};
-use crate::migration::and;
 use crate::value::size;
 use crate::value::stored::{id_of, value};
 
