@@ -111,7 +111,7 @@ impl Settings {
     /// Returns what no other repository may own: its buckets are no documents of another pattern.
     pub(crate) fn owned(&self, buckets: &Collection<RawDocumentBuf>) -> Vec<Owned> {
         let mut owned = vec![
-            Owned::documents(buckets, "buckets"),
+            Owned::whole_documents(buckets),
             Owned::field(buckets, self.items.as_str(), "items_field"),
             Owned::field(buckets, self.count.as_str(), "count_field"),
         ];

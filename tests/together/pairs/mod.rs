@@ -148,7 +148,7 @@ async fn try_pair(db: &TestDatabase, [one, other]: [&dyn Role; 2]) {
         content: Default::default(),
     };
     let orders = IDS.map(|id| {
-        let mut order = doc! { "_id": id, "at": DateTime::from_millis(0), "title": "new" };
+        let mut order = doc! { "_id": id, "item": id, "at": DateTime::from_millis(0), "title": "new" };
         order.extend(roles.iter().flat_map(|role| role.fields()));
         order
     });

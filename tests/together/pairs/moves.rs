@@ -115,13 +115,9 @@ impl Role for Intervals {
         vec![&self.items]
     }
 
-    fn begin<'a>(&'a self, world: &'a World<'_>) -> BoxFuture<'a, ()> {
-        Box::pin(async move {
-            let end = DateTime::parse_rfc3339_str("9999-01-01T00:00:00Z").unwrap();
-            let times = doc! { "validFrom": DateTime::from_millis(0), "validTo": end, "isValid": true, "prices": [] };
-            let all = [doc! { "$set": { "item": "$_id" } }, doc! { "$set": times }];
-            world.stored("orders").update_many(doc! {}, all.to_vec()).await.unwrap();
-        })
+    fn fields(&self) -> Document {
+        let end = DateTime::parse_rfc3339_str("9999-01-01T00:00:00Z").unwrap();
+        doc! { "validFrom": DateTime::from_millis(0), "validTo": end, "isValid": true, "prices": [] }
     }
 
     fn write<'a>(&'a self, world: &'a World<'_>, id: i32, n: i32) -> BoxFuture<'a, Result<()>> {

@@ -309,7 +309,7 @@ impl Entry {
             let owns = entry.get_array("owns").into_iter().flatten();
             for other in owns.filter_map(Bson::as_document) {
                 if let Some(owned) = self.owns.iter().find(|owned| owned.is_of(other, database)) {
-                    return Err(owned.refused(id, effect));
+                    return Err(owned.refused(id, other, effect));
                 }
             }
         }

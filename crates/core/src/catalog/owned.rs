@@ -63,6 +63,11 @@ impl Owned {
         Self::field(collection, "_id", "").shared_as(are)
     }
 
+    /// Creates it for the documents of a collection with all of their fields.
+    pub fn whole_documents(collection: &Collection<RawDocumentBuf>) -> Self {
+        Self::field(collection, "_id", "")
+    }
+
     /// Lets it be shared with owners that use the same word.
     #[must_use]
     pub fn shared_as(self, word: &str) -> Self {
@@ -138,19 +143,29 @@ impl Owned {
         let is_shared = self.shared.is_some() && self.shared.as_deref() == other.get_str("shared").ok();
         let overlaps = match (self.field.as_deref(), field_of(other)) {
             (None, None) => true,
+            (Some(_), Some(_)) if self.is_whole() || is_whole(other) => true,
             (Some(one), Some(other)) => one == other || is_below(one, other) || is_below(other, one),
             _ => false,
         };
         of_collection && overlaps && !is_shared
     }
 
-    /// Returns the error that another entry owns it.
-    pub(super) fn refused(&self, other: &Document, effect: &str) -> Error {
+    fn is_whole(&self) -> bool {
+        self.shared.is_none() && self.field.as_deref() == Some("_id")
+    }
+
+    /// Returns the error that another entry, with this `_id`, owns it.
+    pub(super) fn refused(&self, id: &Document, other: &Document, effect: &str) -> Error {
         let Self { namespace, method, .. } = self;
-        let kind = other.get_str("kind").unwrap_or_default();
-        let owner = format!("the {kind} pattern, by its entry {other} in the catalog `{COLLECTION}`");
+        let kind = id.get_str("kind").unwrap_or_default();
+        let owner = format!("the {kind} pattern, by its entry {id} in the catalog `{COLLECTION}`");
         let unused = "or delete that entry if its repository is no longer used";
-        let message = match self.field.as_deref() {
+        let of_documents = self.is_whole() || is_whole(other);
+        let message = match self
+            .field
+            .as_deref()
+            .map(|field| if of_documents { "_id" } else { field })
+        {
             None => format!("the collection `{namespace}` belongs to {owner}, {effect}: use another one, {unused}"),
             Some("_id") => format!(
                 "the documents of `{namespace}` belong to {owner}, beside which this pattern does not work, {effect}: use another collection, {unused}"
@@ -175,6 +190,10 @@ pub(super) fn namespace_of(stored: &Document, database: &str) -> Option<Namespac
 /// Returns the field that a stored form names.
 pub(super) fn field_of(stored: &Document) -> Option<&str> {
     stored.get_str("field").ok()
+}
+
+fn is_whole(stored: &Document) -> bool {
+    field_of(stored) == Some("_id") && !stored.contains_key("shared")
 }
 
 fn is_below(path: &str, of: &str) -> bool {
@@ -203,6 +222,9 @@ mod tests {
         let [shared, other] = ["version", "count"].map(|word| field("v").shared_as(word));
         assert!(!is_refused(&shared, &shared) && is_refused(&shared, &other));
         assert!(is_refused(&shared, &field("v")) && is_refused(&field("v"), &shared));
+        let whole = Owned::whole_documents(&collection);
+        assert!(is_refused(&whole, &field("lines")) && is_refused(&field("lines"), &whole));
+        assert!(!is_refused(&whole, &second) && !is_refused(&second, &whole));
         let parents = Owned::documents(&collection, "parents").with_dependents("delete_parent", Some(&collection));
         let dependents = |database: &str| parents.stored_form(database).get("dependents").cloned();
         let here = doc! { "call": "delete_parent", "collection": "orders" };
@@ -218,7 +240,8 @@ mod tests {
     fn the_error_has_the_owner_and_the_call_that_names_another_one() {
         let collection = crate::offline::collection("orders");
         let other = doc! { "kind": "outlier", "collection": "orders", "field": "lines" };
-        let error = Owned::field(&collection, "has_extras", "flag_field").refused(&other, "nothing was written");
+        let error =
+            Owned::field(&collection, "has_extras", "flag_field").refused(&other, &doc! {}, "nothing was written");
         assert_eq!(error.kind(), ErrorKind::SettingsMismatch);
         assert!(
             error.to_string().starts_with(
