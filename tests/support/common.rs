@@ -276,6 +276,19 @@ pub async fn dropped_commands(db: &TestDatabase) {
     replies.expect("the command of a dropped call has no reply");
 }
 
+/// Polls a call until it is done, or often enough for some of its commands.
+pub async fn dropped_after<T>(polls: i32, call: impl IntoFuture<Output = T>) -> Option<T> {
+    let often_enough = async {
+        for _ in 0..polls {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        done = call.into_future() => Some(done),
+        () = often_enough => None,
+    }
+}
+
 /// Waits until the server executes no command of the test's client.
 pub async fn quiet(db: &TestDatabase) {
     let admin = db.plain_client().database("admin");

@@ -13,7 +13,7 @@ use mongodb::Collection;
 use mongodb::bson::{Document, doc};
 use tokio::sync::oneshot;
 
-use support::common::{all, dropped_commands, patient};
+use support::common::{all, dropped_after, dropped_commands, patient};
 use support::history::follow::{NAME, follow};
 use support::history::*;
 
@@ -264,19 +264,6 @@ struct Acknowledged {
     others: Vec<(i32, u64)>,
     /// The items of calls that were dropped.
     dropped: Vec<String>,
-}
-
-/// Polls a call until it is done, or often enough for some of its commands.
-async fn dropped_after<T>(polls: i32, call: impl IntoFuture<Output = T>) -> Option<T> {
-    let often_enough = async {
-        for _ in 0..polls {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::select! {
-        done = call.into_future() => Some(done),
-        () = often_enough => None,
-    }
 }
 
 fn allowed<T>(done: Result<T>, kinds: &[ErrorKind]) -> Option<T> {

@@ -3,10 +3,14 @@
 mod cases;
 mod history_and_trash;
 mod kept;
+mod late_items;
 mod owns;
 mod pairs;
 mod repositories;
+mod restored;
 mod sources_with_history;
 mod suppliers;
 mod through;
+mod trash_with_related;
+mod trash_with_related_concurrent;
 mod versioned;

@@ -10,8 +10,8 @@ use mongo_patterns_core::index::Checks;
 use mongo_patterns_core::lanes::Lanes;
 use mongo_patterns_core::settings::{check_acknowledged, configuration};
 use mongo_patterns_core::{FieldName, Result};
-use mongodb::Collection;
 use mongodb::bson::{Document, RawDocumentBuf};
+use mongodb::{Collection, Namespace};
 
 use crate::related::{Related, RelatedCollection};
 use crate::repository::{Archive, Shared};
@@ -145,11 +145,7 @@ impl<D> ArchiveBuilder<D> {
         for collection in &related.collections {
             check_collections(&collection.current, &collection.archived)?;
             for one in [&collection.current, &collection.archived] {
-                if !names.insert(one.namespace()) {
-                    return Err(configuration(
-                        "two of the related collections are the same: use another one",
-                    ));
-                }
+                check_related(&mut names, one)?;
             }
         }
         Ok(Archive::of(Shared {
@@ -163,6 +159,16 @@ impl<D> ArchiveBuilder<D> {
             max_time: self.max_time,
             checks: Checks::default(),
         }))
+    }
+}
+
+/// Checks that a related collection is none of these, and adds it.
+pub(crate) fn check_related(names: &mut HashSet<Namespace>, one: &Collection<RawDocumentBuf>) -> Result<()> {
+    match names.insert(one.namespace()) {
+        true => Ok(()),
+        false => Err(configuration(
+            "two of the related collections are the same: use another one",
+        )),
     }
 }
 

@@ -20,6 +20,7 @@ use mongo_patterns_core::document_id::by_id;
 use mongo_patterns_core::size::MAX_BYTES;
 use mongo_patterns_core::stored::{id_of, value};
 use mongo_patterns_core::{Error, ErrorKind, Result};
+use mongodb::Namespace;
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, DateTime, Document, RawBson, RawDocument, RawDocumentBuf, cstr, doc};
 
@@ -29,6 +30,13 @@ pub(crate) const ID: &str = "document._id";
 pub(crate) const DELETED_AT: &str = "deletedAt";
 pub(crate) const EXPIRES_AT: &str = "expiresAt";
 const DELETED_BY: &str = "deletedBy";
+/// The field with the number of the related documents that were deleted with the document, in a trash with related collections.
+pub(crate) const RELATED: &str = "related";
+/// The field of the entry of a related document with the `_id` of the entry of the document to which it belongs.
+pub(crate) const OF: &str = "of";
+/// The fields of such an entry that name the collection of its document.
+pub(crate) const COLLECTION: &str = "collection";
+pub(crate) const DATABASE: &str = "database";
 
 /// What an entry has beside its document.
 #[derive(Clone)]
@@ -37,6 +45,8 @@ pub(crate) struct Entry {
     pub(crate) deleted_at: DateTime,
     pub(crate) deleted_by: Option<RawBson>,
     pub(crate) expires_at: Option<DateTime>,
+    /// The number of the related documents, in a trash with related collections.
+    pub(crate) related: Option<i64>,
 }
 
 impl Entry {
@@ -49,6 +59,26 @@ impl Entry {
         if let Some(by) = &self.deleted_by {
             entry.append(cstr!("deletedBy"), by.clone());
         }
+        if let Some(time) = self.expires_at {
+            entry.append(cstr!("expiresAt"), time);
+        }
+        if let Some(related) = self.related {
+            entry.append(cstr!("related"), related);
+        }
+        entry
+    }
+
+    /// Returns the stored form of a related document of a collection, in a trash of this database.
+    pub(crate) fn with_related(&self, of: &Namespace, database: &str, document: &RawDocument) -> RawDocumentBuf {
+        let mut entry = RawDocumentBuf::new();
+        entry.append(cstr!("_id"), ObjectId::new());
+        entry.append(cstr!("of"), self.id);
+        entry.append(cstr!("collection"), of.coll.as_str());
+        if of.db != database {
+            entry.append(cstr!("database"), of.db.as_str());
+        }
+        entry.append(cstr!("document"), document);
+        entry.append(cstr!("deletedAt"), self.deleted_at);
         if let Some(time) = self.expires_at {
             entry.append(cstr!("expiresAt"), time);
         }
@@ -106,6 +136,7 @@ mod tests {
             deleted_at: time,
             deleted_by: None,
             expires_at: None,
+            related: None,
         };
         let stored = rawdoc! { "_id": id, "document": document.clone(), "deletedAt": time };
         assert_eq!(entry.with(&document), stored);
@@ -121,6 +152,33 @@ mod tests {
         assert_eq!(entry.most_bytes() as usize, document.as_bytes().len() + left);
         assert_eq!(document_of(&stored).unwrap().as_bytes(), document.as_bytes());
         assert_eq!(deleted_by(&stored), Some("ann".into()));
+    }
+
+    #[test]
+    fn the_entry_of_a_related_document_names_that_of_its_document() {
+        let (id, time) = (ObjectId::new(), DateTime::from_millis(5));
+        let document = rawdoc! { "_id": 1, "order": 7 };
+        let entry = Entry {
+            id,
+            deleted_at: time,
+            deleted_by: Some("ann".into()),
+            expires_at: Some(time),
+            related: Some(2),
+        };
+        let stored = |database: &str| {
+            let stored = entry.with_related(&Namespace::new("shop", "lines"), database, &document);
+            let mut stored = Document::try_from(stored).unwrap();
+            assert_ne!(stored.remove("_id").unwrap(), id.into());
+            stored
+        };
+        let mut expected = doc! {
+            "of": id, "collection": "lines", "document": { "_id": 1, "order": 7 }, "deletedAt": time, "expiresAt": time,
+        };
+        assert_eq!(stored("shop"), expected);
+        expected.insert("database", "shop");
+        assert_eq!(stored("archive"), expected);
+        let own = Document::try_from(entry.with(&document)).unwrap();
+        assert_eq!(own.get_i64("related"), Ok(2));
     }
 
     #[test]

@@ -85,6 +85,27 @@
 //! An entry has an `_id` of its own, so a document that is inserted again under its `_id`, and deleted again, has two entries.
 //! Times are those of the clocks of the clients. The server deletes an expired entry within about a minute.
 //!
+//! # Related documents of a trash
+//!
+//! [`related`](TrashBuilder::related) names a collection whose documents are deleted with the document to which they belong, such as
+//! the overflow documents of a list or the children of a parent. They become entries of the same trash, which name
+//! their collection, and the entry of their document:
+//!
+//! ```text
+//! deleted_books: { _id: ObjectId("a"), document: { _id: 7, title: "The Wooden Amulet", has_extras: true, .. }, deletedAt: ISODate(..),
+//!                  related: 1 }
+//!                { _id: ObjectId("b"), of: ObjectId("a"), collection: "extra_books",
+//!                  document: { _id: ObjectId("c"), book_id: 7, customers_extra: [..] }, deletedAt: ISODate(..) }
+//! ```
+//!
+//! `database` is that of the collection, if the trash is in another one. [`restore`](Trash::restore) inserts them again,
+//! and [`list`](Trash::list) returns the documents alone. They expire with their document, and [`delete_before`](Trash::delete_before) deletes
+//! them with it. A document of which some are gone by then is not restored. A document that is inserted under the `_id` of a deleted one
+//! has none of them.
+//!
+//! What is true of [programs that insert related documents](#related-documents), and of their number, is true here too.
+//! Build the trash with all collections that its entries name: one with other settings refuses to list or restore them.
+//!
 //! # Related documents
 //!
 //! Some documents belong together: an outlier and its overflow documents, a history and its revisions, an order and its
@@ -131,7 +152,8 @@
 //! - All documents fit into memory, or old ones are read as often as new ones: a second collection saves nothing.
 //! - The archive is to cost less per byte: a collection of the same cluster does not. Use files: the crate `mongo-patterns-archive-files`.
 //! - A [reference](https://docs.rs/mongo-patterns-reference) follows the collection, or a subset's children are in it: for their
-//!   followers an archived document is a deleted one.
+//!   followers an archived document is a deleted one. Documents that refer to others can be archived: their copies stay as they
+//!   are, unless they are [restored through](action::Restore::through) the references.
 //!
 //! # Guarantees
 //!
@@ -170,12 +192,18 @@
 // proof: archive::trash_concurrent::one_of_several_deletions_finds_the_document
 //! - A unique value of a deleted document is free. When another document has it, a restore is refused, with nothing changed.
 // proof: archive::trash::a_unique_value_is_free_after_a_deletion_and_refuses_a_restore_when_it_is_taken
+//! - [Related](#related-documents-of-a-trash) documents are where their document is. Each deletion keeps its own, and all of them
+//!   are restored, or none.
+// proof: together::trash_with_related::an_id_that_is_deleted_twice_keeps_its_lists_apart, together::trash_with_related::a_part_of_a_list_is_never_restored, together::trash_with_related_concurrent::no_push_is_lost_beside_deletions_and_restores, together::trash_with_related_concurrent::a_dropped_call_moves_a_whole_or_nothing, faults::table::every_operation_with_a_fault_and_a_drop
+//! - A document that is restored [through](action::Restore::through) its references has current copies of existing sources,
+//!   whatever others write at the same time. This is true of an archive too.
+// proof: together::restored::copies_are_current_after_a_restore, together::restored::no_restored_order_dangles_beside_writers_of_sources
 //! - No entry is overwritten, and a restore takes the newest one of its `_id`.
 // proof: archive::trash::a_document_that_is_deleted_several_times_is_kept_each_time
 //! - A document keeps all of its bytes, and ids and values are never interpreted.
 // proof: archive::trash::documents_keep_their_bytes_under_ids_of_all_types
-//! - A document whose entry would be too large stays.
-// proof: archive::trash::a_document_whose_entry_would_be_too_large_stays
+//! - A document whose entry would be too large stays, and so does one with such a related document.
+// proof: archive::trash::a_document_whose_entry_would_be_too_large_stays, together::trash_with_related::a_related_document_whose_entry_would_be_too_large_stays
 //!
 //! The caller's filters and the documents to keep are filters of the driver: do not build them from text of users.
 //!
@@ -202,7 +230,9 @@
 // proof: archive::calls::an_index_with_some_of_the_documents_is_refused, archive::trash::an_index_with_some_of_the_entries_is_refused
 //!
 //! With [related](#related-documents) documents, each chunk takes one round trip more for each of their collections, and three more if it has
-//! some.
+//! some. [`Trash::delete`] takes one round trip more for each of its related collections, and two for each that has some of the
+//! document, and [`Trash::restore`] two, and one for each such collection. [`Trash::list`] examines the entries of related documents
+//! too, and [`Trash::delete_before`] takes two round trips for each chunk.
 //!
 //! The writes of a service are those of the driver: they need no version and no guard.
 
@@ -213,8 +243,10 @@ mod finding;
 mod newest;
 mod query;
 mod related;
+mod related_entries;
 mod repository;
 mod results;
+mod through;
 mod token;
 mod transfer;
 mod trash;

@@ -50,9 +50,9 @@ pub(crate) struct RelatedCollection {
 
 /// The related documents of one collection that move.
 pub(crate) struct RelatedDocuments {
-    from: Collection<RawDocumentBuf>,
-    to: Collection<RawDocumentBuf>,
-    filter: Document,
+    pub(crate) from: Collection<RawDocumentBuf>,
+    pub(crate) to: Collection<RawDocumentBuf>,
+    pub(crate) filter: Document,
     pub(crate) documents: Vec<RawDocumentBuf>,
 }
 

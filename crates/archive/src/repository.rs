@@ -75,6 +75,7 @@ impl Shared {
             restores,
             replaces: false,
             newest: None,
+            through: &[],
             related: &self.related,
             retry: &self.retry,
             age_field: self.age_field(),

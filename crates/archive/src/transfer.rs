@@ -34,6 +34,7 @@ use mongodb::options::FindOptions;
 use crate::newest::Newest;
 use crate::related::{self, Related};
 use crate::results::Restored;
+use crate::through::{self, Through};
 
 /// How often a chunk is tried before it is halved.
 const ATTEMPTS: u32 = 3;
@@ -68,6 +69,8 @@ pub(crate) struct Transfer<'a> {
     pub(crate) replaces: bool,
     /// If the newest document of each value of a field stays.
     pub(crate) newest: Option<Newest<'a>>,
+    /// The repositories that bring them up to date.
+    pub(crate) through: &'a Through<'a>,
     pub(crate) related: &'a Related,
     pub(crate) retry: &'a RetryPolicy,
     pub(crate) age_field: &'a str,
@@ -98,10 +101,11 @@ impl Transfer<'_> {
             let may_halve = match error.kind() {
                 ErrorKind::Contention => left.busy.may_halve(),
                 ErrorKind::TooLarge => true,
-                // The target refuses it. With the newest, others would move before it.
-                ErrorKind::AlreadyExists | ErrorKind::DuplicateKey | ErrorKind::ValidationFailed => {
-                    self.newest.is_none()
-                }
+                // The target refuses it, or it has no source. With the newest, others would move before it.
+                ErrorKind::AlreadyExists
+                | ErrorKind::DuplicateKey
+                | ErrorKind::ValidationFailed
+                | ErrorKind::NotFound => self.newest.is_none(),
                 _ => return Err(error),
             };
             if may_halve && slice.len() > 1 {
@@ -222,6 +226,9 @@ impl Transfer<'_> {
         let related_documents = || related.iter().flat_map(|one| &one.documents);
         moved.related = related_documents().count() as u64;
         moved.bytes += related_documents().map(|one| one.as_bytes().len() as u64).sum::<u64>();
+        if !conn.is_plan() {
+            documents = through::updated(self.through, documents, conn).await?;
+        }
         // First, because others write them and not their document.
         related::delete(&related, conn).await?;
         conn.write(Step::delete_many("delete documents", from, by_ids(&ids)))
@@ -269,21 +276,24 @@ pub(crate) fn ids_of(documents: &[RawDocumentBuf]) -> Vec<Bson> {
     documents.iter().map(|document| id_of(document)).collect()
 }
 
-/// Moves a document back that the transaction has read, by a filter of what has it.
+/// Moves a document back that the transaction has read, as it is up to date, by a filter of what has it.
 ///
 /// # Errors
 /// Those of the insert, and those of the driver.
 pub(crate) async fn put_back(
     from: &Collection<RawDocumentBuf>,
     filter: Document,
-    document: RawDocumentBuf,
+    documents: Vec<RawDocumentBuf>,
     to: &Collection<RawDocumentBuf>,
     conn: &mut Conn<'_>,
 ) -> Result<Restored> {
-    let id = id_of(&document);
+    let ids = ids_of(&documents);
     conn.delete_one(from, filter, None).await?;
-    let inserted = conn.insert_one(to, document, None).await;
-    inserted.map_err(|error| refused_move(error, from, to, &[id]))?;
+    let inserted = match <[RawDocumentBuf; 1]>::try_from(documents) {
+        Ok([document]) => conn.insert_one(to, document, None).await.map(drop),
+        Err(documents) => conn.insert_many(to, documents, None).await.map(drop),
+    };
+    inserted.map_err(|error| refused_move(error, from, to, &ids))?;
     Ok(Restored { already_there: false })
 }
 

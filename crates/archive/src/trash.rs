@@ -1,5 +1,6 @@
 //! The trash, its construction, and what its calls share.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 #[allow(unused_imports)] // the documentation links to it
@@ -8,13 +9,14 @@ use mongo_patterns_core::catalog::Owned;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::index::{Checks, Ensure, Managed, PlannedIndex};
 use mongo_patterns_core::lanes::Lanes;
-use mongo_patterns_core::settings::configuration;
-use mongo_patterns_core::{DocumentId, Repository, Result, RetryPolicy, Validator, age, document_id};
-use mongodb::bson::{RawDocumentBuf, doc};
+use mongo_patterns_core::settings::{check_acknowledged, configuration};
+use mongo_patterns_core::{DocumentId, FieldName, Repository, Result, RetryPolicy, Validator, age, document_id};
+use mongodb::bson::{Document, RawDocumentBuf, doc};
 use mongodb::{ClientSession, Collection};
 
-use crate::builder::check_collections;
-use crate::entry::{DELETED_AT, EXPIRES_AT, ID};
+use crate::builder::{check_collections, check_related};
+use crate::entry::{DELETED_AT, EXPIRES_AT, ID, OF};
+use crate::related::{Related, RelatedCollection};
 
 /// The name of the index by which a restore finds the entries of a document.
 pub(crate) const BY_DOCUMENT: &str = "document._id_1_deletedAt_-1__id_-1";
@@ -35,6 +37,8 @@ pub(crate) struct Shared {
     pub(crate) current: Collection<RawDocumentBuf>,
     pub(crate) trash: Collection<RawDocumentBuf>,
     pub(crate) expires_after: Option<Duration>,
+    /// The collections whose documents are deleted with their document. Their second collection is the trash.
+    pub(crate) related: Related,
     pub(crate) retry: RetryPolicy,
     /// The bound of the time of each command of a read.
     pub(crate) max_time: Option<Duration>,
@@ -46,6 +50,19 @@ impl Shared {
     /// Begins a write of a document, in its lane.
     pub(crate) async fn enter<'s>(&self, session: Option<&'s mut ClientSession>, id: &DocumentId) -> Result<Conn<'s>> {
         Conn::enter(session, &self.lanes, &document_id::canonical(id.value())).await
+    }
+
+    /// Returns whether it has related collections.
+    pub(crate) fn has_related(&self) -> bool {
+        !self.related.collections.is_empty()
+    }
+
+    /// Matches the entries of documents, and not those of related ones.
+    pub(crate) fn of_documents(&self) -> Document {
+        match self.has_related() {
+            true => doc! { OF: { "$exists": false } },
+            false => Document::new(),
+        }
     }
 
     /// Checks the indexes, once. One of a planned name with another definition would hide entries from a read that names it.
@@ -66,19 +83,24 @@ impl Shared {
             let expiry = PlannedIndex::new(format!("{EXPIRES_AT}_1"), doc! { EXPIRES_AT: 1 });
             indexes.push(expiry.expiring(0));
         }
+        if self.has_related() {
+            let of_collection = |one: &RelatedCollection| {
+                doc! { "collection": one.current.namespace().to_string(), "field": one.field.as_str() }
+            };
+            let related: Vec<Document> = self.related.collections.iter().map(of_collection).collect();
+            settings.insert("related", related);
+            indexes.push(PlannedIndex::new(format!("{OF}_1"), doc! { OF: 1 }));
+        }
         let reason = "a deletion and a restore have the `_id` of the document, so they reach one shard";
-        Ensure::new(
-            self.operation("ensure_indexes"),
-            None,
-            settings,
-            vec![
-                Managed::new(&self.trash, ID, reason).indexes(indexes),
-                Managed::by_id(&self.current),
-            ],
-        )
-        .fields(vec![("trash_collection", ID)])
-        .owns(vec![Owned::collection(&self.trash)])
-        .remembered_in(self.checks.indexes_exist())
+        let mut collections = vec![
+            Managed::new(&self.trash, ID, reason).indexes(indexes),
+            Managed::by_id(&self.current),
+        ];
+        collections.extend(self.related.managed_related(false));
+        Ensure::new(self.operation("ensure_indexes"), None, settings, collections)
+            .fields(vec![("trash_collection", ID)])
+            .owns(vec![Owned::collection(&self.trash)])
+            .remembered_in(self.checks.indexes_exist())
     }
 }
 
@@ -100,6 +122,7 @@ mongo_patterns_core::builder! {
     /// Builds a [`Trash`].
     pub struct TrashBuilder<D> over current: Collection<RawDocumentBuf>, trash: Collection<RawDocumentBuf> {
         expires_after: Option<Duration>,
+        related: Vec<(Collection<RawDocumentBuf>, String)>,
     }
     with retry, max_time;
 
@@ -134,11 +157,33 @@ impl<D> Trash<D> {
 }
 
 impl<D> TrashBuilder<D> {
+    /// Deletes related documents with each document, and keeps them in the trash too: those of another collection whose field
+    /// has its `_id`. Can be called for several collections.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns::archive::Trash;
+    /// # use mongo_patterns::mongodb::{Database, bson::Document};
+    /// # fn f(database: Database) -> mongo_patterns::Result<()> {
+    /// let collection = |name| database.collection::<Document>(name);
+    /// let books = Trash::<Document>::builder(collection("sales"), collection("deleted_sales"))
+    ///     .related(collection("extra_sales"), "book_id")
+    ///     .build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// See [related documents of a trash](crate#related-documents-of-a-trash).
+    #[allow(clippy::needless_pass_by_value)] // the builder keeps the collection, as one of another type
+    pub fn related<A: Send + Sync>(mut self, collection: Collection<A>, field: impl Into<String>) -> Self {
+        self.related.push((collection.clone_with_type(), field.into()));
+        self
+    }
+
     /// Checks the settings and returns the trash. Sends nothing.
     ///
     /// # Errors
-    /// [`Configuration`](ErrorKind::Configuration) when entries would expire at once, both collections are the same, or one of
-    /// them has the write concern `w: 0`, which confirms no write.
+    /// [`Configuration`](ErrorKind::Configuration) when entries would expire at once, two collections are the same, the field
+    /// of a related collection is `_id` or no plain name, or one of the collections has the write concern `w: 0`, which confirms no write.
     pub fn build(self) -> Result<Trash<D>> {
         if self.expires_after.is_some_and(|time| time.is_zero()) {
             return Err(configuration(
@@ -146,11 +191,26 @@ impl<D> TrashBuilder<D> {
             ));
         }
         check_collections(&self.current, &self.trash)?;
+        let mut names = HashSet::from([self.current.namespace(), self.trash.namespace()]);
+        let collections = self.related.into_iter().map(|(current, field)| {
+            check_related(&mut names, &current)?;
+            check_acknowledged(&current)?;
+            Ok(RelatedCollection {
+                current,
+                archived: self.trash.clone(),
+                field: FieldName::new(field)?,
+            })
+        });
+        let related = Related {
+            id: FieldName::of_element("_id".to_owned())?,
+            collections: collections.collect::<Result<_>>()?,
+        };
         Ok(Trash::of(Shared {
             lanes: Lanes::new(&self.current),
             current: self.current,
             trash: self.trash,
             expires_after: self.expires_after,
+            related,
             retry: self.retry,
             max_time: self.max_time,
             checks: Checks::default(),

@@ -8,5 +8,6 @@ pub(crate) mod key_write;
 pub(crate) mod old_items;
 pub(crate) mod one_item;
 pub(crate) mod removal;
+mod restore;
 pub(crate) mod sink;
 pub(crate) mod store;

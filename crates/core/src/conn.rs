@@ -238,6 +238,11 @@ impl<'a> Conn<'a> {
         !matches!(self.kind, Kind::Single | Kind::Plan(..))
     }
 
+    /// Returns whether its session is that of the caller, who can commit a transaction after an error of the call.
+    pub fn is_of_caller(&self) -> bool {
+        matches!(self.kind, Kind::Callers { .. })
+    }
+
     /// Returns whether it has a started transaction.
     pub fn is_in_transaction(&self) -> bool {
         self.used_for == Use::Transaction

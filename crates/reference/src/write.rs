@@ -37,6 +37,7 @@
 pub(crate) mod delete;
 pub(crate) mod insert;
 pub(crate) mod reference;
+mod restore;
 pub(crate) mod settle;
 pub(crate) mod source;
 pub(crate) mod sweep;

@@ -50,6 +50,7 @@ mod subset_several;
 mod through;
 mod traces;
 mod trash;
+mod trash_books;
 mod workers;
 
 use workers::{Extent, Table, Work};
@@ -110,6 +111,7 @@ fn table() -> Table {
     table.add::<schema_contacts::Contacts>();
     table.add::<archive::Sales>();
     table.add::<archive_books::Books>();
+    table.add::<trash_books::Books>();
     table.add::<file_archive::Sales>();
     table.add::<trash::Users>();
     table.add::<through::Customers>();

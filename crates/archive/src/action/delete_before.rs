@@ -2,7 +2,7 @@
 use mongo_patterns_core::ErrorKind::{IndexMissing, InvalidArgument, SettingsMismatch, TooLarge};
 use mongo_patterns_core::action::Call;
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::document_id::by_ids;
+use mongo_patterns_core::document_id::{by_ids, with_ids};
 use mongo_patterns_core::index::Ensure;
 use mongo_patterns_core::migration::{ChunkedFind, MigrationProgress, Step, and};
 use mongo_patterns_core::{Deleted, ErrorKind, Result, RetryPolicy, age, migration, transaction};
@@ -43,14 +43,16 @@ impl<D> Archive<D> {
     /// [related](crate#related-documents) ones.
     pub fn delete_before(&self, time: DateTime) -> DeleteBefore<'_> {
         let shared = self.shared();
-        let related = (!shared.related.collections.is_empty()).then_some((&shared.related, &shared.retry));
         DeleteBefore::of(Deletion {
             call: shared.operation("delete_before"),
             ensure: shared.ensure(),
             collection: &shared.archived,
             filter: shared.limit.before(time),
             index: age::index(shared.age_field()),
-            related,
+            dependents: match shared.related.collections.is_empty() {
+                true => Dependents::None,
+                false => Dependents::Related(&shared.related, &shared.retry),
+            },
         })
     }
 }
@@ -81,8 +83,16 @@ pub(crate) struct Deletion<'a> {
     pub(super) collection: &'a Collection<RawDocumentBuf>,
     pub(super) filter: Document,
     pub(super) index: Document,
-    /// The related documents, if there are such, which are deleted with each document.
-    pub(super) related: Option<(&'a Related, &'a RetryPolicy)>,
+    pub(super) dependents: Dependents<'a>,
+}
+
+/// What is deleted with each document.
+pub(crate) enum Dependents<'a> {
+    None,
+    /// The related documents, in one transaction.
+    Related(&'a Related, &'a RetryPolicy),
+    /// First the documents of the same collection that have its `_id` in this field.
+    Entries(&'static str),
 }
 
 impl<'a> Deletion<'a> {
@@ -100,9 +110,11 @@ impl<'a> Deletion<'a> {
         let mut deleted = 0;
         while let Some(chunk) = chunks.next_chunk().await? {
             if !conn.is_plan() || deleted == 0 {
-                deleted += match self.related {
-                    None => self.delete(&chunk.ids, conn).await?,
-                    Some((related, retry)) => self.delete_related(&chunk.ids, related, retry, conn).await?,
+                deleted += match self.dependents {
+                    Dependents::None | Dependents::Entries(_) => self.delete(&chunk.ids, conn).await?,
+                    Dependents::Related(related, retry) => {
+                        self.delete_related(&chunk.ids, related, retry, conn).await?
+                    }
                 };
             } else {
                 deleted += chunk.documents();
@@ -118,6 +130,10 @@ impl<'a> Deletion<'a> {
     }
 
     async fn delete(&self, ids: &[Bson], conn: &mut Conn<'_>) -> Result<u64> {
+        if let Dependents::Entries(field) = self.dependents {
+            let delete = Step::delete_many("delete their related entries", self.collection, with_ids(field, ids));
+            conn.write(delete).await?;
+        }
         let delete = Step::delete_many("delete old documents", self.collection, self.unchanged(ids));
         Ok(conn
             .write(delete)

@@ -2,18 +2,20 @@
 use mongo_patterns_core::ErrorKind::{
     AlreadyExists, Contention, DuplicateKey, InvalidArgument, NotFound, TooLarge, Unsupported,
 };
-use mongo_patterns_core::action::Write;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::document_id::by_id;
 use mongo_patterns_core::migration::{ChunkedFind, MigrationProgress, check_filter};
+use mongo_patterns_core::through::Restores;
 use mongo_patterns_core::{DocumentId, IntoId, Moved, Result, document_id, migration, transaction};
 use mongodb::bson::{Bson, Document};
 
+use super::restore_one::Restore;
 use super::run::move_all;
 use crate::related;
 use crate::repository::{Archive, Shared};
 use crate::results::Restored;
-use crate::transfer::{already_restored, put_back};
+use crate::through::{self, Through};
+use crate::transfer::{Transfer, already_restored, put_back};
 
 impl<D> Archive<D> {
     /// Restores an archived document: moves it back. Idempotent: safe to retry.
@@ -49,18 +51,19 @@ impl<D> Archive<D> {
     /// [`DuplicateKey`] by a unique index of the collection, whose value another document has by now, [`TooLarge`] for too many
     /// [related](crate#related-documents) documents,
     /// [`InvalidArgument`] for an id of an invalid type, [`Unsupported`] on a standalone, and [`Contention`].
-    pub fn restore(&self, id: impl IntoId) -> Write<'_, Restored> {
+    pub fn restore(&self, id: impl IntoId) -> Restore<'_> {
         let (shared, id) = (self.shared(), DocumentId::new(id));
-        Write::new(shared.operation("restore"), async move |session| {
+        Restore::new(shared.operation("restore"), async move |session, through| {
             let id = id?;
+            through::check(&through, &shared.current)?;
             let mut conn = Conn::enter(session, &shared.lanes, &document_id::canonical(id.value())).await?;
             let retry = &shared.retry;
             transaction::run(
                 &shared.archived,
                 retry,
                 &mut conn,
-                (shared, &id),
-                |conn, (shared, id)| Box::pin(restore(shared, id.value(), conn)),
+                (shared, &id, through.as_slice()),
+                |conn, (shared, id, through)| Box::pin(restore(shared, id.value(), through, conn)),
             )
             .await
         })
@@ -89,19 +92,20 @@ impl<D> Archive<D> {
     /// # Errors
     /// Those of [`run`](Self::run), and [`InvalidArgument`] for an invalid filter.
     pub fn restore_many(&self, filter: Document) -> RestoreMany<'_> {
-        RestoreMany::with_defaults(self.shared(), filter)
+        RestoreMany::with_defaults(self.shared(), filter, Vec::new())
     }
 }
 
-async fn restore(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Restored> {
+async fn restore(shared: &Shared, id: &Bson, through: &Through<'_>, conn: &mut Conn<'_>) -> Result<Restored> {
     let Shared { current, archived, .. } = shared;
     match conn.find_one(archived, by_id(id), None).await? {
         Some(document) => {
             let documents = std::slice::from_ref(&document);
             let related = shared.related.read(documents, true, conn).await;
             let related = related.map_err(|error| error.of_collection(archived))?;
+            let documents = through::updated(through, vec![document], conn).await?;
             related::delete(&related, conn).await?;
-            let restored = put_back(archived, by_id(id), document, current, conn).await?;
+            let restored = put_back(archived, by_id(id), documents, current, conn).await?;
             related::insert(&related, conn).await?;
             Ok(restored)
         }
@@ -114,17 +118,34 @@ migration! {
     pub struct RestoreMany<'a> {
         shared: &'a Shared,
         filter: Document,
+        through: Vec<&'a dyn Restores>,
     }
     "restore_many" => Moved;
     in chunks of 500 "documents";
 }
 
-impl RestoreMany<'_> {
+impl<'a> RestoreMany<'a> {
+    /// Lets another repository of the collection bring the documents up to date, in the transaction of each chunk. Can be
+    /// called several times.
+    ///
+    /// See [`Restore::through`]. A document whose source does not exist stays in the archive. All others are restored, and then the
+    /// call ends with [`NotFound`] for the first such [document](mongo_patterns_core::Error::document_id). The plan does not list
+    /// what the repository does.
+    // proof: together::restored::restore_many_leaves_what_has_no_source
+    pub fn through(mut self, repository: &'a dyn Restores) -> Self {
+        self.through.push(repository);
+        self
+    }
+
     async fn migrate(self, conn: &mut Conn<'_>, progress: MigrationProgress<'_>) -> Result<Moved> {
         let shared = self.shared;
+        through::check(&self.through, &shared.current)?;
         check_filter(conn, &shared.archived, &self.filter).await?;
         let walk = ChunkedFind::by_bytes(self.filter.clone(), progress.chunk);
-        let transfer = shared.transfer(&self.filter, true);
+        let transfer = Transfer {
+            through: &self.through,
+            ..shared.transfer(&self.filter, true)
+        };
         move_all(shared, transfer, walk, conn, progress).await
     }
 }

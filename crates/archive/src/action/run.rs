@@ -5,6 +5,7 @@ use mongo_patterns_core::ErrorKind::{
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::follow::followers_of;
 use mongo_patterns_core::migration::{ChunkedFind, MigrationProgress};
+use mongo_patterns_core::through::Restores;
 #[allow(unused_imports)] // the documentation links to them
 use mongo_patterns_core::{Error, Repository};
 use mongo_patterns_core::{FieldName, Moved, PlanWarning, Result, age, migration};
@@ -12,6 +13,7 @@ use mongodb::bson::DateTime;
 
 use crate::newest::Newest;
 use crate::repository::{Archive, Shared};
+use crate::through;
 use crate::transfer::{Left, Transfer};
 
 impl<D> Archive<D> {
@@ -68,7 +70,7 @@ impl<D> Archive<D> {
     ///
     /// With the chunks before archived: those of the driver. Call it again.
     pub fn run(&self) -> Run<'_> {
-        Run::with_defaults(self.shared(), None, false)
+        Run::with_defaults(self.shared(), None, false, Vec::new())
     }
 }
 
@@ -78,6 +80,7 @@ migration! {
         shared: &'a Shared,
         before: Option<DateTime>,
         replaces: bool,
+        through: Vec<&'a dyn Restores>,
     }
 
     /// Archives the documents from before a time, instead of those of the age of the settings.
@@ -91,9 +94,33 @@ migration! {
     in chunks of 500 "documents";
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
+    /// Lets a repository of the archived documents bring them up to date, in the transaction of each chunk. Can be called several times.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns::archive::Archive;
+    /// # use mongo_patterns::bucket::BucketRepository;
+    /// # use mongo_patterns::mongodb::bson::Document;
+    /// # async fn f(
+    /// #     archive: Archive<Document>,
+    /// #     archived_readings: BucketRepository<u32, Document>,
+    /// # ) -> mongo_patterns::Result<()> {
+    /// archive.run().through(&archived_readings).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// See [`Restore::through`](super::Restore::through). Buckets of a window join those that are archived already. The plan does
+    /// not list what the repository does.
+    // proof: together::late_items::archived_buckets_join_those_of_late_items
+    pub fn through(mut self, repository: &'a dyn Restores) -> Self {
+        self.through.push(repository);
+        self
+    }
+
     async fn migrate(self, conn: &mut Conn<'_>, progress: MigrationProgress<'_>) -> Result<Moved> {
         let shared = self.shared;
+        through::check(&self.through, &shared.archived)?;
         let before = self.before.unwrap_or_else(|| shared.limit.time());
         let (filter, age) = (shared.limit.before(before), shared.age_field());
         let walk = ChunkedFind::by_bytes(filter.clone(), progress.chunk).by_index(age::index(age));
@@ -101,6 +128,7 @@ impl Run<'_> {
         let transfer = Transfer {
             replaces: self.replaces,
             newest: shared.newest_by.as_ref().map(FieldName::as_str).map(newest),
+            through: &self.through,
             ..shared.transfer(&filter, false)
         };
         if conn.is_plan() {

@@ -1,6 +1,7 @@
 //! The buckets of a key, rewritten: every change that moves items between pages is planned here.
 
-use std::collections::HashSet;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 
 use mongo_patterns_core::key::stored_integer;
 use mongo_patterns_core::rewrite::Changes;
@@ -12,6 +13,7 @@ use mongodb::bson::{Bson, Document, RawBson, RawBsonRef, RawDocument, RawDocumen
 
 use crate::form::document::id_of;
 use crate::form::id::{self, Tail};
+use crate::form::item_id::ItemId;
 use crate::form::layout::{Page, lay_out};
 use crate::form::window::start;
 use crate::settings::Settings;
@@ -363,4 +365,23 @@ impl<'a> Chain<'a> {
             key => Bson::try_from(stored).is_ok_and(|stored| stored == *key),
         }
     }
+}
+
+/// Returns the first of equal items. `None` when different items have the same id.
+pub(crate) fn without_duplicates<'c>(items: Vec<StoredItem<'c>>, field: &str) -> Option<Vec<StoredItem<'c>>> {
+    let mut seen: HashMap<ItemId, RawBsonRef<'c>> = HashMap::new();
+    let mut kept = Vec::with_capacity(items.len());
+    for item in items {
+        let id = item.value.as_document().and_then(|item| item.get(field).ok().flatten());
+        match id.and_then(ItemId::from_stored).map(|id| seen.entry(id)) {
+            Some(Entry::Occupied(first)) if *first.get() == item.value => continue,
+            Some(Entry::Occupied(_)) => return None,
+            Some(Entry::Vacant(vacant)) => {
+                vacant.insert(item.value);
+            }
+            None => {}
+        }
+        kept.push(item);
+    }
+    Some(kept)
 }

@@ -1,15 +1,11 @@
 //! Plans the repair of the buckets of a key, as far as it needs no guess. Pure.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
-
 use mongo_patterns_core::rewrite::Changes;
 use mongo_patterns_core::{EncodedKey, ErrorKind, Key, Result};
-use mongodb::bson::{RawBsonRef, RawDocument, RawDocumentBuf};
+use mongodb::bson::{RawDocument, RawDocumentBuf};
 
-use crate::form::chain::{Chain, StoredItem};
+use crate::form::chain::{Chain, without_duplicates};
 use crate::form::id::{self, Tail};
-use crate::form::item_id::ItemId;
 use crate::repair::check::{Position, Summary, check};
 use crate::repair::finding::{Finding, Problem, Unrepaired};
 use crate::settings::Settings;
@@ -147,23 +143,4 @@ fn second_of_first(settings: &Settings, bucket: &RawDocument) -> Option<String> 
     let first = items.get_document(0).ok()?;
     let time = first.get_datetime(settings.time.as_ref()?.as_str()).ok()?;
     id::second_text(time).ok()
-}
-
-/// Returns the first of equal items. `None` when different items have the same id.
-fn without_duplicates<'c>(items: Vec<StoredItem<'c>>, field: &str) -> Option<Vec<StoredItem<'c>>> {
-    let mut seen: HashMap<ItemId, RawBsonRef<'c>> = HashMap::new();
-    let mut kept = Vec::with_capacity(items.len());
-    for item in items {
-        let id = item.value.as_document().and_then(|item| item.get(field).ok().flatten());
-        match id.and_then(ItemId::from_stored).map(|id| seen.entry(id)) {
-            Some(Entry::Occupied(first)) if *first.get() == item.value => continue,
-            Some(Entry::Occupied(_)) => return None,
-            Some(Entry::Vacant(vacant)) => {
-                vacant.insert(item.value);
-            }
-            None => {}
-        }
-        kept.push(item);
-    }
-    Some(kept)
 }

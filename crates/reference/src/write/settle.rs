@@ -45,12 +45,18 @@ pub(crate) async fn read_sources(shared: &Shared, names: &[Bson], conn: &mut Con
         return Err(no_source());
     }
     if is_in_transaction {
-        // A deletion that has checked the references must check them again.
-        for source in sources.iter() {
-            unmark(shared, source, conn).await?;
-        }
+        unmark_all(shared, &sources, conn).await?;
     }
     Ok(sources)
+}
+
+/// Removes the marks of deletions from sources that the transaction has locked: a deletion that has checked the references
+/// must check them again.
+pub(crate) async fn unmark_all(shared: &Shared, sources: &Sources, conn: &mut Conn<'_>) -> Result<()> {
+    for source in sources.iter() {
+        unmark(shared, source, conn).await?;
+    }
+    Ok(())
 }
 
 /// Removes the mark of a deletion from a source, so that the deletion checks the references again. Returns `false` if it

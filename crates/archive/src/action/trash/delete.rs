@@ -2,17 +2,17 @@ use std::time::Duration;
 
 #[allow(unused_imports)] // the documentation links to them
 use mongo_patterns_core::ErrorKind::{
-    Contention, DuplicateKey, InvalidArgument, TooLarge, Unsupported, ValidationFailed,
+    Contention, DuplicateKey, IndexMismatch, IndexMissing, InvalidArgument, TooLarge, Unsupported, ValidationFailed,
 };
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::document_id::by_id;
-use mongo_patterns_core::error::refused_move;
 use mongo_patterns_core::{Deleted, DocumentId, Error, ErrorKind, IntoId, Result, transaction};
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, DateTime, RawBson, doc};
 use mongodb::options::FindOneOptions;
 
 use crate::entry::{Entry, of_size};
+use crate::related_entries::{self, RelatedEntries};
 use crate::trash::{Shared, Trash};
 
 impl<D> Trash<D> {
@@ -28,7 +28,7 @@ impl<D> Trash<D> {
     /// # }
     /// ```
     ///
-    /// A document that is not found is no error: a retry of a deletion that took effect finds nothing. The time of the deletion
+    /// The result counts the document and its [related](crate::TrashBuilder::related) ones. A document that is not found is no error: a retry of a deletion that took effect finds nothing. The time of the deletion
     /// is that of the client's clock.
     ///
     /// # Guarantees
@@ -36,16 +36,19 @@ impl<D> Trash<D> {
     /// one finds it. The unique indexes of the collection have its values no more.
     ///
     /// # Cost
-    /// Three round trips, in a transaction. The server examines one document, and sends it to the client.
+    /// Three round trips, in a transaction. The server examines one document, and sends it to the client. For each
+    /// [related](crate::TrashBuilder::related) collection one more, and another two if it has some of the document: a read and a
+    /// deletion. An attempt after a conflict takes two more for each, which lock them. And the [check of the indexes](crate#cost) once.
     ///
     /// # Cancel safety
-    /// The document is deleted or not. Retry it. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
+    /// The document is deleted, with its related ones, or not. Retry it. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
     /// aborted.
     ///
     /// # Errors
-    /// With nothing changed: [`TooLarge`] when the entry would pass MongoDB's limit of 16 MiB, which it does with a document
-    /// that is close to it, [`InvalidArgument`] for an id of an invalid type, [`ValidationFailed`] and [`DuplicateKey`] by a
-    /// validator or a unique index of the trash, [`Unsupported`] on a standalone, and [`Contention`].
+    /// With nothing changed: [`TooLarge`] when the entry of the document or of a [related](crate#related-documents-of-a-trash) one
+    /// would pass MongoDB's limit of 16 MiB, which it does with a document that is close to it, or when there are too many of these, [`InvalidArgument`] for an id of an invalid type, [`ValidationFailed`] and [`DuplicateKey`] by a
+    /// validator or a unique index of the trash, [`Unsupported`] on a standalone, and [`Contention`]. With related collections,
+    /// [`IndexMissing`] and [`IndexMismatch`].
     pub fn delete(&self, id: impl IntoId) -> Delete<'_> {
         Delete::create(self.shared(), DocumentId::new(id), None)
     }
@@ -74,14 +77,22 @@ impl Delete<'_> {
             Error::from_driver(ErrorKind::InvalidArgument, text, error)
         })?;
         let entry = entry_of_now(shared, deleted_by);
+        shared.check_related_indexes().await?;
         let mut conn = shared.enter(self.session, &id).await?;
-        let context = (shared, &id, &entry);
+        let context = (shared, &id, &entry, false);
         transaction::run(
             &shared.current,
             &shared.retry,
             &mut conn,
             context,
-            |conn, (shared, id, entry)| Box::pin(delete(shared, id.value(), entry, conn)),
+            |conn, (shared, id, entry, is_again)| {
+                Box::pin(async move {
+                    if std::mem::replace(is_again, true) {
+                        related_entries::lock(shared, id.value(), conn).await?;
+                    }
+                    delete(shared, id.value(), entry, conn).await
+                })
+            },
         )
         .await
     }
@@ -95,6 +106,7 @@ pub(super) fn entry_of_now(shared: &Shared, deleted_by: Option<RawBson>) -> Entr
         deleted_at,
         deleted_by,
         expires_at: shared.expires_after.map(|after| later(deleted_at, after)),
+        related: shared.has_related().then_some(0),
     }
 }
 
@@ -103,9 +115,13 @@ fn later(time: DateTime, after: Duration) -> DateTime {
     DateTime::from_millis(time.timestamp_millis().saturating_add(after))
 }
 
-/// Moves a document to the trash, in a transaction.
+/// Moves a document to the trash with its related ones, in a transaction.
 pub(super) async fn delete(shared: &Shared, id: &Bson, entry: &Entry, conn: &mut Conn<'_>) -> Result<Deleted> {
-    let Shared { current, trash, .. } = shared;
+    let current = &shared.current;
+    let mut related = RelatedEntries::default();
+    if conn.is_of_caller() {
+        related = RelatedEntries::read(shared, id, entry, conn).await?;
+    }
     let fits = of_size(id, entry.most_bytes());
     let Some(document) = conn.find_one_and_delete(current, fits, None).await? else {
         let options = FindOneOptions::builder().projection(doc! { "_id": 1 }).build();
@@ -114,9 +130,11 @@ pub(super) async fn delete(shared: &Shared, id: &Bson, entry: &Entry, conn: &mut
             Some(_) => Err(too_large(id).of_collection(current)),
         };
     };
-    let inserted = conn.insert_one(trash, entry.with(&document), None).await;
-    inserted.map_err(|error| refused_move(error, current, trash, std::slice::from_ref(id)))?;
-    Ok(Deleted::new(1))
+    if !conn.is_of_caller() {
+        related = RelatedEntries::read(shared, id, entry, conn).await?;
+    }
+    related.delete_documents(conn).await?;
+    related.insert_with(shared, entry, &document, conn).await
 }
 
 fn too_large(id: &Bson) -> Error {

@@ -1,10 +1,11 @@
 #[allow(unused_imports)] // the documentation links to them
 use mongo_patterns_core::ErrorKind::{IndexMissing, InvalidArgument, SettingsMismatch};
 use mongo_patterns_core::age;
+use mongo_patterns_core::migration::and;
 use mongodb::bson::DateTime;
 
-use crate::action::delete_before::{DeleteBefore, Deletion};
-use crate::entry::DELETED_AT;
+use crate::action::delete_before::{DeleteBefore, Deletion, Dependents};
+use crate::entry::{DELETED_AT, OF};
 use crate::trash::Trash;
 
 impl<D> Trash<D> {
@@ -19,14 +20,15 @@ impl<D> Trash<D> {
     /// # }
     /// ```
     ///
+    /// Those of [related](crate#related-documents-of-a-trash) documents are deleted before that of their document, and not counted.
     /// [`plan`](DeleteBefore::plan) counts them, and lists the commands of the first chunk.
     ///
     /// # Cost
-    /// Three round trips, one more with a progress callback, and one for each chunk. The server examines
+    /// Three round trips, one more with a progress callback, and one for each chunk, or two with related collections. The server examines
     /// only entries that are old enough.
     ///
     /// # Cancel safety
-    /// Some of the entries are deleted. Call it again.
+    /// Some of the entries are deleted, so a document may have lost related ones, and is not restored then. Call it again.
     ///
     /// # Errors
     /// With nothing changed: [`InvalidArgument`] for a number that is 0, [`SettingsMismatch`], also when the catalog has no
@@ -37,9 +39,12 @@ impl<D> Trash<D> {
             call: shared.operation("delete_before"),
             ensure: shared.ensure(),
             collection: &shared.trash,
-            filter: age::before(DELETED_AT, time),
+            filter: and(age::before(DELETED_AT, time), shared.of_documents()),
             index: age::index(DELETED_AT),
-            related: None,
+            dependents: match shared.has_related() {
+                true => Dependents::Entries(OF),
+                false => Dependents::None,
+            },
         })
     }
 }

@@ -2,16 +2,16 @@ use std::marker::PhantomData;
 
 use futures::future::BoxFuture;
 #[allow(unused_imports)] // the documentation links to them
-use mongo_patterns_core::ErrorKind::{Corrupt, Decode, IndexMismatch, IndexMissing};
+use mongo_patterns_core::ErrorKind::{Corrupt, Decode, IndexMismatch, IndexMissing, SettingsMismatch};
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::list::{Asked, List, Page, PageSource};
 use mongo_patterns_core::pages::DatedDocument;
 use mongo_patterns_core::stored::decode;
 use mongo_patterns_core::{Error, Result};
-use mongodb::bson::Document;
 use serde::de::DeserializeOwned;
 
 use crate::entry;
+use crate::related_entries;
 use crate::results::{NOT_DECODED, TrashEntry};
 use crate::token::TrashToken;
 use crate::trash::{Shared, Trash};
@@ -38,14 +38,15 @@ impl<D: DeserializeOwned> Trash<D> {
     /// ```
     ///
     /// # Cost
-    /// One round trip for each page, and the [check of the indexes](crate#cost) once. The server examines the entries of one page.
+    /// One round trip for each page, and the [check of the indexes](crate#cost) once. The server examines the entries of one page,
+    /// and those of their [related](crate#related-documents-of-a-trash) documents.
     ///
     /// # Cancel safety
     /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
     /// Those of every [page](List::page), [`IndexMissing`], [`IndexMismatch`], [`Decode`], [`Corrupt`] for an entry without a
-    /// document, and those of the driver.
+    /// document, [`SettingsMismatch`] for one with related documents in a trash without related collections, and those of the driver.
     pub fn list(&self) -> List<'_, TrashEntry<D>, TrashToken> {
         let (shared, types) = (self.shared(), PhantomData);
         List::new(shared.operation("list"), Ok(Entries { shared, types }))
@@ -66,6 +67,7 @@ impl<D: DeserializeOwned> PageSource<TrashEntry<D>, TrashToken> for Entries<'_, 
     ) -> BoxFuture<'c, Result<Page<TrashEntry<D>, TrashToken>>> {
         let trash = &self.shared.trash;
         let entry_of = |row: &DatedDocument| {
+            related_entries::check(self.shared, &row.document)?;
             let document = entry::document_of(&row.document).and_then(|document| decode(document, NOT_DECODED));
             let of_entry = |error: Error| error.of_document(row.id.clone(), "document").of_collection(trash);
             Ok(TrashEntry {
@@ -76,8 +78,13 @@ impl<D: DeserializeOwned> PageSource<TrashEntry<D>, TrashToken> for Entries<'_, 
         };
         Box::pin(async move {
             self.shared.check_indexes().await?;
-            page.by_date((&[trash], entry::DELETED_AT), &Document::new(), entry_of, conn)
-                .await
+            page.by_date(
+                (&[trash], entry::DELETED_AT),
+                &self.shared.of_documents(),
+                entry_of,
+                conn,
+            )
+            .await
         })
     }
 }

@@ -1,18 +1,21 @@
 #[allow(unused_imports)] // the documentation links to them
 use mongo_patterns_core::ErrorKind::{
     AlreadyExists, Contention, Corrupt, DuplicateKey, IndexMismatch, IndexMissing, InvalidArgument, NotFound,
-    Unsupported, ValidationFailed,
+    SettingsMismatch, Unsupported, ValidationFailed,
 };
-use mongo_patterns_core::action::Write;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::document_id::by_id;
+use mongo_patterns_core::migration::and;
 use mongo_patterns_core::stored::id_of;
 use mongo_patterns_core::{DocumentId, IntoId, Result, transaction};
 use mongodb::bson::{Bson, doc};
 use mongodb::options::{FindOneOptions, Hint};
 
+use crate::action::restore_one::Restore;
 use crate::entry;
+use crate::related_entries;
 use crate::results::Restored;
+use crate::through::{self, Through};
 use crate::transfer::{already_restored, put_back};
 use crate::trash::{BY_DOCUMENT, Shared, Trash};
 
@@ -34,47 +37,56 @@ impl<D> Trash<D> {
     /// changed. The newest one is that with the latest time, by the clocks of the clients that deleted them.
     ///
     /// # Cost
-    /// Four round trips, in a transaction, and the [check of the indexes](crate#cost) once. The server examines one entry.
+    /// Four round trips, in a transaction, and the [check of the indexes](crate#cost) once. The server examines one entry. With
+    /// [related](crate#related-documents-of-a-trash) documents two more, and one for each of their collections.
     ///
     /// # Cancel safety
     /// The document is restored or not. Retry it. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
     /// aborted.
     ///
     /// # Errors
-    /// With nothing changed: [`NotFound`] when neither the trash nor the collection has the document, [`AlreadyExists`] when
+    /// With nothing changed: [`NotFound`] when neither the trash nor the collection has the document, or when some of its related
+    /// documents are gone from the trash, [`SettingsMismatch`] when these are of a collection that the trash does not name, [`AlreadyExists`] when
     /// both have one, [`DuplicateKey`] by a unique index of the collection, whose value another document has by now,
     /// [`ValidationFailed`] by its validator, [`Corrupt`] for an entry without a document, [`InvalidArgument`] for an id of an
     /// invalid type, [`IndexMissing`], [`IndexMismatch`], [`Unsupported`] on a standalone, and [`Contention`].
-    pub fn restore(&self, id: impl IntoId) -> Write<'_, Restored> {
+    pub fn restore(&self, id: impl IntoId) -> Restore<'_> {
         let (shared, id) = (self.shared(), DocumentId::new(id));
-        Write::new(shared.operation("restore"), async move |session| {
+        Restore::new(shared.operation("restore"), async move |session, through| {
             let id = id?;
+            through::check(&through, &shared.current)?;
             shared.check_indexes().await?;
             let mut conn = shared.enter(session, &id).await?;
             transaction::run(
                 &shared.trash,
                 &shared.retry,
                 &mut conn,
-                (shared, &id),
-                |conn, (shared, id)| Box::pin(restore(shared, id.value(), conn)),
+                (shared, &id, through.as_slice()),
+                |conn, (shared, id, through)| Box::pin(restore(shared, id.value(), through, conn)),
             )
             .await
         })
     }
 }
 
-async fn restore(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Restored> {
+async fn restore(shared: &Shared, id: &Bson, through: &Through<'_>, conn: &mut Conn<'_>) -> Result<Restored> {
     let Shared { current, trash, .. } = shared;
     let newest = FindOneOptions::builder()
         .sort(doc! { entry::DELETED_AT: -1, "_id": -1 })
         .hint(Hint::Name(BY_DOCUMENT.to_owned()))
         .build();
-    let Some(stored) = conn.find_one(trash, entry::of_document(id), newest).await? else {
+    let of_document = and(entry::of_document(id), shared.of_documents());
+    let Some(stored) = conn.find_one(trash, of_document, newest).await? else {
         return already_restored(current, id, conn).await;
     };
+    related_entries::check(shared, &stored)?;
     let document = entry::document_of(&stored).map_err(|error| error.of_collection(trash))?;
+    let related = related_entries::find(shared, &stored, conn).await?;
+    let documents = through::updated(through, vec![document.to_owned()], conn).await?;
     // With the shard key.
     let mut of_entry = by_id(&id_of(&stored));
     of_entry.extend(entry::of_document(id));
-    put_back(trash, of_entry, document.to_owned(), current, conn).await
+    let restored = put_back(trash, of_entry, documents, current, conn).await?;
+    related_entries::restore(&related, conn).await?;
+    Ok(restored)
 }
