@@ -6,6 +6,7 @@ mod kept;
 mod late_items;
 mod owns;
 mod pairs;
+mod parts;
 mod repositories;
 mod restored;
 mod sources_with_history;

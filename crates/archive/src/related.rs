@@ -24,9 +24,9 @@ use mongo_patterns_core::index::{Managed, PlannedIndex};
 use mongo_patterns_core::migration::{Step, and, number};
 use mongo_patterns_core::stored::{id_of, value};
 use mongo_patterns_core::{DocumentId, Error, ErrorKind, FieldName, Result};
-use mongodb::Collection;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::options::FindOptions;
+use mongodb::{Collection, Namespace};
 
 /// The most related documents of several documents that move together, and the most bytes.
 const MOST: (u64, u64) = (10_000, 16 * 1024 * 1024);
@@ -75,6 +75,13 @@ impl RelatedCollection {
 impl Related {
     fn is_by_id(&self) -> bool {
         self.id.as_str() == "_id"
+    }
+
+    /// Returns whether the documents of a collection are deleted, or move, with the documents.
+    pub(crate) fn has(&self, collection: &Namespace) -> bool {
+        self.collections
+            .iter()
+            .any(|one| one.current.namespace() == *collection)
     }
 
     /// Adds the settings of the stored form.

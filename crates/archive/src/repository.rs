@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use mongo_patterns_core::age::{self, AgeLimit};
 use mongo_patterns_core::catalog::Owned;
-use mongo_patterns_core::index::{Checks, Ensure, Managed, PlannedIndex};
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::index::{Checks, Ensure, Fits, Managed, PlannedIndex};
 use mongo_patterns_core::lanes::Lanes;
 use mongo_patterns_core::stored::decode;
 use mongo_patterns_core::{FieldName, Repository, Result, RetryPolicy, Validator};
@@ -87,6 +89,12 @@ impl Shared {
         self.checks.indexes(|| self.ensure()).await
     }
 
+    /// Refuses documents whose parts would be left behind. At most one round trip.
+    pub(crate) async fn check_parts(&self) -> Result<()> {
+        let others = self.checks.others(|| self.ensure()).await?;
+        others.check_move(|collection| self.related.has(collection))
+    }
+
     /// Returns what checks the collections, creates the indexes, stores the entry, and shards the collections.
     pub(crate) fn ensure(&self) -> Ensure<'_> {
         let (related, age) = (&self.related, self.age_field());
@@ -113,7 +121,15 @@ impl Shared {
         Ensure::new(self.operation("ensure_indexes"), None, settings, collections)
             .fields(vec![("age", age)])
             .owns(owned)
+            .others_in(&self.current, &self.checks)
+            .fits(self)
             .remembered_in(self.checks.indexes_exist())
+    }
+}
+
+impl Fits for Shared {
+    fn check_documents<'a>(&'a self, _: bool, _: &'a mut Conn<'_>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(self.check_parts())
     }
 }
 
@@ -133,6 +149,9 @@ impl<D: Send + Sync> Archive<D> {
 /// documents need one that begins with their field: that of their own pattern does, so call its `ensure_indexes` first, for the
 /// archived collections too. With an [id field](crate::ArchiveBuilder::id_field) there is a unique index on it in both
 /// collections, and with [`keep_newest_by`](crate::ArchiveBuilder::keep_newest_by) one on its field and the age.
+///
+/// Where the catalog has no settings, `ensure_indexes()` refuses documents of which another pattern has parts in a collection
+/// that is not [related](crate::ArchiveBuilder::related), as [`run`](Archive::run) does later.
 ///
 /// There are no validators: the documents are those of the application.
 impl<D> Repository for Archive<D> {

@@ -65,6 +65,12 @@ impl Shared {
         }
     }
 
+    /// Refuses a deletion that would leave what depends on a document. At most one round trip.
+    pub(crate) async fn check_dependents(&self) -> Result<()> {
+        let others = self.checks.others(|| self.ensure()).await?;
+        others.check_delete(".through(..)", |collection| self.related.has(collection))
+    }
+
     /// Checks the indexes, once. One of a planned name with another definition would hide entries from a read that names it.
     pub(crate) async fn check_indexes(&self) -> Result<()> {
         self.checks.indexes(|| self.ensure()).await
@@ -100,6 +106,7 @@ impl Shared {
         Ensure::new(self.operation("ensure_indexes"), None, settings, collections)
             .fields(vec![("trash_collection", ID)])
             .owns(vec![Owned::collection(&self.trash)])
+            .others_in(&self.current, &self.checks)
             .remembered_in(self.checks.indexes_exist())
     }
 }

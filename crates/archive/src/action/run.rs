@@ -60,7 +60,10 @@ impl<D> Archive<D> {
     ///
     /// # Errors
     /// With nothing changed: [`InvalidArgument`] for a number that is 0, [`SettingsMismatch`], also when the catalog has no
-    /// entry, and [`IndexMissing`]; [`ensure_indexes`](Repository::ensure_indexes) writes both.
+    /// entry, and [`IndexMissing`]; [`ensure_indexes`](Repository::ensure_indexes) writes both. [`SettingsMismatch`] too when another
+    /// pattern has parts of the documents, such as overflow documents, in a collection that is not
+    /// [related](crate::ArchiveBuilder::related).
+    // proof: together::parts::documents_move_and_are_deleted_with_their_parts_only
     ///
     /// With all other documents archived, for the first [document](Error::document_id) that the archive refused, which stays in
     /// its [collection](Error::document_namespace): [`DuplicateKey`] by a unique index, [`ValidationFailed`] by the validator, and
@@ -162,6 +165,7 @@ pub(super) async fn move_all(
     let (ensure, purpose) = (shared.ensure(), "walk through the documents");
     let chunks = ensure.begin_chunks(purpose, walk, transfer.from, conn, &mut progress);
     let mut chunks = chunks.await?;
+    shared.check_parts().await?;
     let (mut moved, mut left) = (Moved::default(), Left::nothing(&shared.retry));
     while let Some(chunk) = chunks.next_chunk().await? {
         moved.add(match (conn.is_plan(), moved == Moved::default()) {

@@ -22,6 +22,9 @@ use mongodb::bson::{Bson, Document, doc};
 use super::owned::{field_of, namespace_of};
 use crate::error::{Error, ErrorKind, Remedy, Result};
 
+/// The pattern whose dependents are no parts of the documents.
+const REFERENCE: &str = "reference";
+
 /// What other entries of the catalog own in the documents of one collection.
 #[doc(hidden)]
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -145,6 +148,25 @@ impl Others {
         };
         let text = format!(
             "documents of the {pattern} pattern depend on these, nothing was deleted: call {call}(..){through} of its repository"
+        );
+        Err(Error::new(ErrorKind::SettingsMismatch, text).with_remedy(Remedy::CheckSettings))
+    }
+}
+
+impl Others {
+    /// Refuses to move documents without their parts, which a pattern has in another collection. Those in a collection whose
+    /// documents move with them do not count, nor do documents that refer to sources.
+    ///
+    /// # Errors
+    /// [`SettingsMismatch`](ErrorKind::SettingsMismatch).
+    pub fn check_move(&self, is_related: impl Fn(&Namespace) -> bool) -> Result<()> {
+        let parts = self.dependents.iter().filter(|one| one.pattern != REFERENCE);
+        let mut parts = parts.filter_map(|one| Some((&one.pattern, one.collection.as_ref()?)));
+        let Some((pattern, collection)) = parts.find(|(_, collection)| !is_related(collection)) else {
+            return Ok(());
+        };
+        let text = format!(
+            "the {pattern} pattern has parts of these documents in `{collection}`, nothing was moved: name this collection by related(..) of the builder"
         );
         Err(Error::new(ErrorKind::SettingsMismatch, text).with_remedy(Remedy::CheckSettings))
     }
@@ -285,6 +307,26 @@ mod tests {
         let more = Namespace::new("shop", "more");
         others.check_delete("", |one| *one == more).unwrap();
         Others::default().check_delete("", |_| false).unwrap();
+    }
+
+    #[test]
+    fn documents_do_not_move_without_their_parts() {
+        let refused = others().check_move(|_| false).unwrap_err();
+        assert_eq!(
+            (refused.kind(), refused.to_string().as_str()),
+            (
+                ErrorKind::SettingsMismatch,
+                "the outlier pattern has parts of these documents in `shop.more`, nothing was moved: name this collection by related(..) of the builder"
+            )
+        );
+        others().check_move(|one| one.coll == "more").unwrap();
+        let owned = doc! {
+            "collection": "orders", "field": "_id", "dependents": { "call": "delete_source", "collection": "bills" },
+        };
+        let entry = doc! { "_id": { "kind": "reference" }, "owns": [owned] };
+        let sources = Others::of([&entry], &Namespace::new("shop", "orders"), &[], "shop");
+        sources.check_move(|_| false).unwrap();
+        sources.check_delete("", |_| false).unwrap_err();
     }
 
     #[test]

@@ -2,7 +2,8 @@ use std::time::Duration;
 
 #[allow(unused_imports)] // the documentation links to them
 use mongo_patterns_core::ErrorKind::{
-    Contention, DuplicateKey, IndexMismatch, IndexMissing, InvalidArgument, TooLarge, Unsupported, ValidationFailed,
+    Contention, DuplicateKey, IndexMismatch, IndexMissing, InvalidArgument, SettingsMismatch, TooLarge, Unsupported,
+    ValidationFailed,
 };
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::document_id::by_id;
@@ -47,7 +48,8 @@ impl<D> Trash<D> {
     /// # Errors
     /// With nothing changed: [`TooLarge`] when the entry of the document or of a [related](crate#related-documents-of-a-trash) one
     /// would pass MongoDB's limit of 16 MiB, which it does with a document that is close to it, or when there are too many of these, [`InvalidArgument`] for an id of an invalid type, [`ValidationFailed`] and [`DuplicateKey`] by a
-    /// validator or a unique index of the trash, [`Unsupported`] on a standalone, and [`Contention`]. With related collections,
+    /// validator or a unique index of the trash, [`SettingsMismatch`] when another pattern has documents that depend on it, which
+    /// are not in a [related](crate::TrashBuilder::related) collection: call the deletion that the error names, through the trash. [`Unsupported`] on a standalone, and [`Contention`]. With related collections,
     /// [`IndexMissing`] and [`IndexMismatch`].
     pub fn delete(&self, id: impl IntoId) -> Delete<'_> {
         Delete::create(self.shared(), DocumentId::new(id), None)
@@ -72,6 +74,7 @@ mongo_patterns_core::action! {
 impl Delete<'_> {
     async fn execute(self) -> Result<Deleted> {
         let (shared, id) = (self.shared, self.id?);
+        shared.check_dependents().await?;
         let deleted_by = self.by.map(RawBson::try_from).transpose().map_err(|error| {
             let text = "who deletes it is a value that BSON does not have, nothing was sent: pass another one";
             Error::from_driver(ErrorKind::InvalidArgument, text, error)
