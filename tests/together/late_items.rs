@@ -67,8 +67,7 @@ async fn archived_buckets_join_those_of_late_items() {
         assert_eq!(archive.run().await.unwrap().documents, 2);
         // One opens a bucket with the `_id` of the archived open one, and then all of another second.
         for (round, second) in [(0, 3), (1, 10)] {
-            let late = [10 + round * 10, 11 + round * 10];
-            for n in late {
+            for n in 10 * (round + 1)..10 * (round + 1) + 1 + round {
                 hot.append(&KEY, &trade(n, second)).await.unwrap();
             }
             let before = [all(&of(db, "trades")).await, all(&of(db, COLD)).await];
@@ -79,27 +78,26 @@ async fn archived_buckets_join_those_of_late_items() {
             }
             assert_eq!([all(&of(db, "trades")).await, all(&of(db, COLD)).await], before);
             assert_eq!(archive.run().through(&cold).await.unwrap().documents, 1);
-            assert_eq!(sorted(&hot).await, []);
-            assert_eq!(sorted(&cold).await.len(), 6 + round as usize * 2);
+            assert!(sorted(&hot).await.is_empty());
+            assert_eq!(sorted(&cold).await.len(), 5 + round as usize * 2);
             // Another process can set up its repositories.
             shop(db).await;
         }
         hot.append(&KEY, &trade(30, 5)).await.unwrap();
         hot.append(&KEY, &trade(31, 4000)).await.unwrap();
-        // 9 items of the hour, and one of the next.
         let refused = archive.restore_many(doc! {}).await;
         assert_eq!(refused.unwrap_err().kind(), DuplicateKey);
         archive.run().through(&cold).await.unwrap();
         hot.append(&KEY, &trade(32, 6)).await.unwrap();
         hot.append(&KEY, &trade(33, 4001)).await.unwrap();
         archive.restore_many(doc! {}).through(&hot).await.unwrap();
-        assert_eq!(sorted(&cold).await, []);
-        assert_eq!(sorted(&hot).await, [0, 1, 2, 3, 10, 11, 20, 21, 30, 31, 32, 33]);
+        assert!(sorted(&cold).await.is_empty());
+        assert_eq!(sorted(&hot).await, [0, 1, 2, 3, 10, 20, 21, 30, 31, 32, 33]);
         let counts = all(&of(db, "trades"))
             .await
             .into_iter()
             .map(|bucket| bucket.get_i32("count").unwrap());
-        assert_eq!(counts.collect::<Vec<_>>(), [3, 3, 3, 1, 2]);
+        assert_eq!(counts.collect::<Vec<_>>(), [3, 3, 3, 2]);
         hot.append(&KEY, &trade(34, 7)).await.unwrap();
     })
     .await;
@@ -170,7 +168,7 @@ async fn no_late_item_is_lost_beside_runs_and_restores() {
             task.unwrap();
         }
         archive.restore_many(doc! {}).through(&hot).await.unwrap();
-        assert_eq!(sorted(&cold).await, []);
+        assert!(sorted(&cold).await.is_empty());
         let mut expected: Vec<i64> = (0..8).flat_map(|task| (0..25).map(move |n| task * 100 + n)).collect();
         expected.sort_unstable();
         assert_eq!(sorted(&hot).await, expected);

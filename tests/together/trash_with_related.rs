@@ -1,7 +1,6 @@
 //! A trash that keeps the related documents of its documents: the overflow documents of lists, and the children of parents.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use futures::TryStreamExt;
 use mongo_patterns::ErrorKind::{self, AlreadyExists, NotFound, SettingsMismatch, TooLarge};
@@ -59,7 +58,7 @@ pub(super) async fn assert_whole(db: &TestDatabase, books: &Books) -> usize {
         .partition(|one| one.contains_key("of"));
     for entry in &related {
         *counts.entry(entry.get("of").unwrap().to_string()).or_default() += 1;
-        assert_eq!(entry.get_str("collection"), Ok(HOT[1]));
+        assert_eq!(entry.get_str("collection").unwrap(), HOT[1]);
         assert!(!entry.contains_key("database") && !entry.contains_key("deletedBy"));
     }
     for entry in &own {
@@ -285,8 +284,8 @@ async fn a_part_of_a_list_is_never_restored() {
                 .all(|name| indexes.contains(&(*name).to_owned())),
             "{indexes:?}"
         );
-        let of_list = entries(db).find_one_and_delete(doc! { "of": { "$exists": true } });
-        let expired = of_list.await.unwrap().unwrap();
+        let of_list = doc! { "of": { "$exists": true } };
+        let expired = entries(db).find_one_and_delete(of_list).await.unwrap().unwrap();
         let before = contents(db).await;
         for _ in 0..2 {
             let refused = trash.restore(1).await.unwrap_err();
@@ -410,7 +409,7 @@ async fn related_documents_of_another_database_come_back() {
         trash.restore(1).await.unwrap();
         for (number, lines) in lines.iter().enumerate() {
             let line = lines.find_one(doc! { "_id": 1 }).await.unwrap().unwrap();
-            assert_eq!(line.get_i32("n"), Ok(number as i32));
+            assert_eq!(line.get_i32("n").unwrap(), number as i32);
         }
         elsewhere.drop().await.unwrap();
     })
