@@ -76,6 +76,14 @@ impl Shared {
         self.checks.indexes(|| self.ensure()).await
     }
 
+    /// Does what [`check_indexes`](Self::check_indexes) does if there are related collections: an index finds their documents.
+    pub(crate) async fn check_related_indexes(&self) -> Result<()> {
+        match self.has_related() {
+            true => self.check_indexes().await,
+            false => Ok(()),
+        }
+    }
+
     /// Returns what checks the collections, creates the indexes, stores the entry of the catalog, and shards the collections.
     pub(crate) fn ensure(&self) -> Ensure<'_> {
         let mut settings = doc! { "trash_database": self.trash.namespace().db, "trash_collection": self.trash.name() };

@@ -74,12 +74,12 @@ mongo_patterns_core::action! {
 impl Delete<'_> {
     async fn execute(self) -> Result<Deleted> {
         let (shared, id) = (self.shared, self.id?);
-        shared.check_dependents().await?;
         let deleted_by = self.by.map(RawBson::try_from).transpose().map_err(|error| {
             let text = "who deletes it is a value that BSON does not have, nothing was sent: pass another one";
             Error::from_driver(ErrorKind::InvalidArgument, text, error)
         })?;
         let entry = entry_of_now(shared, deleted_by);
+        shared.check_dependents().await?;
         shared.check_related_indexes().await?;
         let mut conn = shared.enter(self.session, &id).await?;
         let context = (shared, &id, &entry, false);

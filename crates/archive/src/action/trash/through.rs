@@ -18,7 +18,10 @@ impl<D> Deletes for Trash<D> {
 
     fn prepare(&self) -> BoxFuture<'_, Result<()>> {
         let shared = self.shared();
-        Box::pin(async { shared.checks.topology(&shared.current).await?.check_transactions() })
+        Box::pin(async {
+            shared.checks.topology(&shared.current).await?.check_transactions()?;
+            shared.check_related_indexes().await
+        })
     }
 
     fn delete_in<'a>(&'a self, id: &'a Bson, conn: &'a mut Conn<'_>) -> BoxFuture<'a, Result<bool>> {
