@@ -191,6 +191,15 @@ impl Code {
         self
     }
 
+    /// Leaves out the read of the catalog, which a repository makes once.
+    #[must_use]
+    pub fn without_catalog(mut self) -> Self {
+        for commands in self.operations.values_mut() {
+            commands.retain(|command| command != "read mongo_patterns");
+        }
+        self
+    }
+
     /// Leaves out the operations whose names contain this text, which the model does not have.
     ///
     /// # Panics

@@ -1,7 +1,7 @@
 //! The shard keys of the documentation.
 
 /// The collections of the operations, and the fields by which the documentation shards them.
-pub(super) const SHARD_KEYS: [(&str, &str); 19] = [
+pub(super) const SHARD_KEYS: [(&str, &str); 22] = [
     ("articles", "_id"),
     ("trades", "customerId"),
     ("sales", "_id"),
@@ -16,6 +16,9 @@ pub(super) const SHARD_KEYS: [(&str, &str); 19] = [
     ("contractRevisions", "documentId"),
     ("orders", "_id"),
     ("customers", "_id"),
+    ("deleted_customers", "document._id"),
+    ("more_visits", "customer"),
+    ("products", "customer"),
     ("contacts", "_id"),
     ("archived_sales", "_id"),
     ("archived_extra_sales", "book_id"),

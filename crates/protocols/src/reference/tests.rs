@@ -271,7 +271,8 @@ fn the_code_sends_the_commands_of_the_model() {
         starts: Vec::new(),
     };
     // The documents of the table have two fields with references.
-    let mut code = Code::of("reference").of_one_field().with("people", "customers");
+    let code = Code::of("reference").of_one_field().without_catalog();
+    let mut code = code.with("people", "customers");
     code.leave_out(", clearing references");
     code.leave_out(", keeping copies");
     // No copy has these fields, so nothing is swept.

@@ -142,7 +142,8 @@ impl<D, S> ReferenceRepository<D, S> {
     /// The server yields between the documents, so another writer of one of them waits for one document, and not for
     /// the whole update: on two cores, 100,000 copies took 1.5 seconds, and the slowest concurrent update of one of the
     /// documents 0.1 seconds. One round trip in all for an update that cannot change a copied field. The first update of a
-    /// repository has one more for each referring collection, which checks the indexes.
+    /// repository has one more for each referring collection, which checks the indexes, and one more, which reads the
+    /// [owners](mongo_patterns_core::catalog#owners), unless it has called `ensure_indexes`.
     ///
     /// # Sessions and transactions
     /// In a transaction of the caller, the source and all copies are updated in it, which suits a few copies: other writers
