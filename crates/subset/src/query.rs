@@ -85,7 +85,7 @@ pub(crate) fn increment_version(settings: &Settings) -> Vec<Document> {
 
 /// Sets the fields of a parent without children, and increments the version.
 pub(crate) fn empty(settings: &Settings, fields: Document) -> Vec<Document> {
-    let literal = |(field, value)| (field, doc! { "$literal": Bson::from(value) }.into());
+    let literal = |(field, value): (String, Bson)| (field, doc! { "$literal": value }.into());
     let mut set = Document::from_iter(fields.into_iter().map(literal));
     set.insert(settings.version.as_str(), next_version(settings));
     vec![doc! { "$set": set }]
