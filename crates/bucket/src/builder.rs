@@ -150,6 +150,8 @@ impl<K: Key, T> BucketRepositoryBuilder<K, T> {
     /// - A range of time ([`items`](BucketRepository::items), [`totals`](BucketRepository::totals)) reads the buckets of the
     ///   windows that it overlaps, and no other ones. It finds every item, however late it was appended.
     /// - A removal moves items within a window only.
+    /// - Buckets that an archive has moved do not get late items, which open further buckets of their window. Archive and
+    ///   restore them [through](mongo_patterns_core::through::Restores) the repository of the target, which joins them.
     ///
     /// The index of open buckets is on the key field and this field, and its name contains the length. Writers with other
     /// windows, or with none, get [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing), and

@@ -6,7 +6,8 @@
 //! | call | through | effect |
 //! |---|---|---|
 //! | `delete_source`, `delete_parent`, `delete` of a list | a repository that [deletes](Deletes) | it deletes the document, such as a trash, which keeps it |
-//! | `restore` of a trash or an archive | a repository that [restores](Restores) | it brings the document up to date, such as its references |
+//! | `restore` of a trash, `restore` and `restore_many` of an archive | a repository that [restores](Restores) | it brings the document up to date, such as its references |
+//! | `run` of an archive | one of the archived documents that [restores](Restores) | it brings the document up to date, such as a bucket that joins another one |
 //!
 //! The document itself and what depends on it change together, or not at all.
 
