@@ -32,6 +32,7 @@ async fn documents_of_the_newest_version_take_one_round_trip_each() {
             (typed(db), doc! { "$eq": 2 }),
             (on_server(db), doc! { "$eq": 2 }),
         ] {
+            contacts.ensure_indexes().await.unwrap();
             plant(db, [doc! { "_id": 0 }]).await;
             let newest = contacts.newest();
             let taylor = doc! { "_id": 1, "name": "Taylor", "n": 1 };
@@ -105,6 +106,7 @@ async fn an_older_document_is_converted_before_its_update() {
             (typed(db), "update find find update commitTransaction update"),
             (on_server(db), "update find update update"),
         ] {
+            contacts.ensure_indexes().await.unwrap();
             plant(db, [v1(1), v1(2)]).await;
             assert!(contacts.update(1, update.clone()).await.unwrap().modified);
             assert_eq!(names(db).join(" "), commands);

@@ -1,12 +1,16 @@
 //! Tests of several patterns on the same documents and collections.
 
 mod cases;
+mod deleted;
 mod history_and_trash;
 mod kept;
 mod late_items;
+mod owners;
 mod owns;
 mod pairs;
 mod parts;
+mod replaced;
+mod replacers;
 mod repositories;
 mod restored;
 mod sources_with_history;

@@ -25,7 +25,7 @@
 //! call that deletes both.
 //!
 //! `ensure_indexes()` learns of the other entries by the read that it makes anyway. A repository without this call reads them once,
-//! before its first call that needs them, and again after this process has stored another entry in the database. Other processes know a
+//! before its first call that needs them, and again after this process has stored another entry of the collection. Other processes know a
 //! new repository after their restart: call its `ensure_indexes()`, and restart the programs that replace or delete these documents,
 //! before it writes.
 //!

@@ -2,12 +2,14 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use mongo_patterns_core::catalog::{OwnField, OwnFields, Owned};
 use mongo_patterns_core::document_id::bytes;
+use mongo_patterns_core::index::{Ensure, Managed};
 use mongo_patterns_core::lanes::Lanes;
-use mongo_patterns_core::{DocumentId, Error, ErrorKind, IntoId, Result};
+use mongo_patterns_core::{DocumentId, Error, ErrorKind, FieldName, IntoId, Repository, Result, Validator};
 use mongodb::Collection;
 use mongodb::bson::oid::ObjectId;
-use mongodb::bson::{Bson, RawDocumentBuf};
+use mongodb::bson::{Bson, RawDocumentBuf, doc};
 use tokio::sync::Notify;
 
 use crate::pending::{Batch, Pending};
@@ -45,6 +47,40 @@ impl Shared {
     pub(crate) fn pending(&self) -> MutexGuard<'_, Pending> {
         // No code panics while it has the lock.
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns what checks the collection, and stores the entry.
+    fn ensure(&self) -> Ensure<'_> {
+        let collection = &self.collection;
+        let [field, batches] = [&self.settings.field, &self.settings.batches].map(FieldName::as_str);
+        let numbers = ["int", "long", "double", "decimal"];
+        let fields = vec![
+            OwnField::of_types("field", field, &numbers),
+            OwnField::of_types("field", batches, &["array"]),
+        ];
+        let (call, stored) = (self.operation("ensure_indexes"), doc! { "field": field });
+        Ensure::new(call, Some(field), stored, vec![Managed::by_id(collection)])
+            .own(OwnFields { collection, fields })
+            .owns(
+                [field, batches]
+                    .map(|name| Owned::field(collection, name, "field"))
+                    .into(),
+            )
+    }
+}
+
+/// Counters need no index. `ensure_indexes()` stores in the catalog that they own the count and its batches, so that calls of other
+/// repositories that replace or restore a document keep them. Where the catalog has no settings, it refuses a collection in which a
+/// document has another value in them than a number and an array.
+///
+/// There is no validator: the documents are those of the application.
+impl Repository for Counters {
+    fn managed(&self) -> Ensure<'_> {
+        self.shared.ensure()
+    }
+
+    fn validators(&self) -> Vec<Validator> {
+        Vec::new()
     }
 }
 

@@ -14,13 +14,14 @@
 //! # Usage
 //!
 //! ```no_run
-//! use mongo_patterns::counters::Counters;
+//! use mongo_patterns::counters::{Counters, Repository};
 //! use mongo_patterns::mongodb::bson::Document;
 //!
 //! # async fn shutdown() {}
 //! # async fn f(database: mongo_patterns::mongodb::Database) -> mongo_patterns::Result<()> {
 //! let articles = database.collection::<Document>("articles");
 //! let views = Counters::builder(articles).field("views").build()?;
+//! views.ensure_indexes().await?; // once, at the start of the service: other repositories keep the counts
 //!
 //! let flushing = views.clone();
 //! let flushing = tokio::spawn(async move { flushing.run().until(shutdown()).await });
@@ -42,8 +43,11 @@
 //!
 //! The field is a 64-bit number. `views_batches` has for each process that counted the document in the last hour its name
 //! `w`, the number `n` of its last batch with the place `k` in it, and the time `at` of it by the server's clock: 70 bytes
-//! each. Omit it by a projection when you read a document to show it. A program that replaces a document must keep the
-//! field: without it, a flush that is repeated at this moment counts twice.
+//! each. Omit it by a projection when you read a document to show it.
+//!
+//! Calls of other repositories that replace or restore a document keep both fields, once [`ensure_indexes`](Repository::ensure_indexes)
+//! has stored that the counters own them. A program that replaces a document by the driver must keep them itself: without the batches, a
+//! flush that is repeated at this moment counts twice.
 //!
 //! # Guarantees
 //!
@@ -94,3 +98,4 @@ mod settings;
 pub use self::builder::CountersBuilder;
 pub use self::counters::Counters;
 pub use self::results::Flushed;
+pub use mongo_patterns_core::Repository;

@@ -74,7 +74,8 @@
 //! Transactions need a replica set, for which one node is enough, or a sharded cluster.
 //!
 //! A deletion is a revision too, with the id, the number, the time and `deleted: true`. A later insert of the same id
-//! continues with the next number.
+//! continues with the next number. Where other repositories own fields of the document, the revision of its deletion has them, and
+//! their names in `mongo_patterns_kept`.
 //!
 //! The time of a revision is that of the server, or 1 ms after the previous revision if the clock is not after it. On a
 //! sharded cluster, an update by operators uses the client's clock in the same way, because a router and a shard have
@@ -162,7 +163,7 @@
 //! | [`upsert`](HistoryRepository::upsert) | 3; 6 for a document that does not exist | 1 each |
 //! | [`update_many`](HistoryRepository::update_many) | 2, and for each document those of `update`, four concurrently | 1 each, and those of the filter |
 //! | [`delete`](HistoryRepository::delete) | 4 | 1 each |
-//! | [`restore`](HistoryRepository::restore) | 4; 7 for a deleted document | 1 each |
+//! | [`restore`](HistoryRepository::restore) | 4; 7 for a deleted document, 8 or 9 if others own fields of it | 1 each |
 //! | [`get`](HistoryRepository::get), [`at`](HistoryRepository::at), [`as_of`](HistoryRepository::as_of) | 1 | 1 |
 //! | [`revisions`](HistoryRepository::revisions) | 1 a page | those of the page, and 1 more |
 //! | [`diff`](HistoryRepository::diff) | 2 | 1 each |
@@ -171,7 +172,8 @@
 //! | [`migrate_existing`](HistoryRepository::migrate_existing) | 12, or 16 the first time, and 1 for each number that is stored twice | all, several times |
 //! | [`ensure_indexes`](HistoryRepository::ensure_indexes) | 5, or 9 the first time | all, to create |
 //!
-//! The first write of a repository has three more round trips, which check the indexes and detect the deployment.
+//! The first write of a repository has three more round trips, which check the indexes and detect the deployment. The first that
+//! replaces, restores or deletes a document has one more if `ensure_indexes()` was not called before.
 //!
 //! # Lanes
 //!

@@ -88,7 +88,7 @@ async fn record_as_next(shared: &Shared, finding: &Finding, revision: u64) -> Re
 async fn number(shared: &Shared, finding: &Finding) -> Result<()> {
     let id = &finding.document_id;
     let mut conn = shared.enter(id, None).await?;
-    behind::number(shared, id, &mut conn).await
+    behind::number(shared, id, &shared.settings.retry, &mut conn).await
 }
 
 fn unless_invalid(done: Result<()>) -> Result<Option<Unrepaired>> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mongo_patterns_core::catalog::Owned;
+use mongo_patterns_core::catalog::{Others, Owned};
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::follow::with_majority;
 use mongo_patterns_core::index::{Checks, Ensure, FindDuplicates, Managed};
@@ -84,6 +84,7 @@ impl Shared {
         Ensure::new(call, None, stored, vec![revisions, current])
             .fields(settings.fields_of_revision())
             .owns(owned)
+            .others_in(&self.current, &self.checks)
     }
 
     /// Returns what the deployment is. One round trip, once.
@@ -102,6 +103,17 @@ impl Shared {
     pub(crate) async fn check_indexes(&self) -> Result<()> {
         self.topology().await?;
         self.checks.indexes(|| self.ensure()).await
+    }
+
+    /// Returns what other repositories own in the current documents, for a change that [concerns
+    /// them](crate::query::change::Change::concerns_others). See [`Checks::others`].
+    pub(crate) async fn others(&self) -> Result<Arc<Others>> {
+        self.checks.others(|| self.ensure()).await
+    }
+
+    /// Returns what [`others`](Self::others) returned last.
+    pub(crate) fn known_others(&self) -> Arc<Others> {
+        self.checks.known_others()
     }
 
     /// Does what [`check_indexes`](Self::check_indexes) does. Returns a search for the documents that violate a missing index.

@@ -1,5 +1,6 @@
 //! The commands, as pure functions.
 
+use mongo_patterns_core::catalog::Others;
 use mongo_patterns_core::field::no_array;
 use mongo_patterns_core::new_document::NewDocument;
 use mongo_patterns_core::update::{DocumentUpdate, add};
@@ -21,7 +22,7 @@ pub(crate) const NOW: &str = "mongo_patterns_now";
 pub(crate) enum Change {
     /// Some fields change.
     Update(DocumentUpdate),
-    /// All fields change, but the ids and the interval.
+    /// All fields change, but the ids, the interval, and those of other repositories.
     Replace(Document),
 }
 
@@ -65,7 +66,7 @@ pub(crate) fn is_now(time: DateTime) -> Document {
 
 impl Change {
     /// Returns the update of the valid document, whose interval then begins at this time.
-    pub(crate) fn update(&self, settings: &Settings, start: DateTime) -> UpdateModifications {
+    pub(crate) fn update(&self, settings: &Settings, start: DateTime, others: &Others) -> UpdateModifications {
         let from = settings.from.as_str();
         match self {
             Self::Update(DocumentUpdate::Operators(operators)) => {
@@ -82,8 +83,7 @@ impl Change {
                 let mut own = doc! { settings.id.as_str(): format!("${}", settings.id), from: start };
                 let kept = [&settings.to, &settings.valid].into_iter();
                 own.extend(kept.map(|field| (field.to_string(), format!("${field}").into())));
-                let merged = vec![doc! { "_id": "$_id" }, doc! { "$literal": document }, own];
-                vec![doc! { "$replaceWith": { "$mergeObjects": merged } }].into()
+                others.replace(doc! { "_id": "$_id" }, document.clone(), own).into()
             }
         }
     }
@@ -286,6 +286,7 @@ pub(crate) fn change(settings: &Settings, upsert: bool, returned: ReturnDocument
 
 #[cfg(test)]
 mod tests {
+    use mongo_patterns_core::catalog::Others;
     use mongo_patterns_core::new_document::NewDocument;
     use mongo_patterns_core::update::DocumentUpdate;
     use mongodb::bson::{Bson, DateTime, doc};
@@ -311,7 +312,8 @@ mod tests {
                 "validFrom": { "$type": "date", "$not": { "$type": "array" }, "$eq": time(5), "$lt": time(7) },
             }
         );
-        let replaced = Change::Replace(doc! { "price": "$$NOW" }).update(&settings, time(7));
+        let replaced = Change::Replace(doc! { "price": "$$NOW" });
+        let replaced = replaced.update(&settings, time(7), &Others::default());
         let UpdateModifications::Pipeline(stages) = replaced else {
             panic!("not a pipeline");
         };
@@ -327,7 +329,7 @@ mod tests {
     fn an_update_sets_the_start() {
         let settings = Settings::example();
         let operators = Change::Update(DocumentUpdate::Operators(doc! { "$set": { "price": 7 } }));
-        let UpdateModifications::Document(update) = operators.update(&settings, time(5)) else {
+        let UpdateModifications::Document(update) = operators.update(&settings, time(5), &Others::default()) else {
             panic!("not a document");
         };
         assert_eq!(update, doc! { "$set": { "price": 7, "validFrom": time(5) } });

@@ -1,6 +1,8 @@
 //! The repository, and what its actions share.
 
-use mongo_patterns_core::catalog::Owned;
+use std::sync::Arc;
+
+use mongo_patterns_core::catalog::{Others, Owned};
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::index::{Checks, Ensure, Managed};
 use mongo_patterns_core::lanes::Lanes;
@@ -46,7 +48,18 @@ impl Shared {
                 Owned::field(&self.collection, settings.to.as_str(), "valid_to_field"),
                 Owned::field(&self.collection, settings.valid.as_str(), "valid_field"),
             ])
+            .others_in(&self.collection, &self.checks)
             .in_transactions()
+    }
+
+    /// Returns what other repositories own in the documents, for a replacement. See [`Checks::others`].
+    pub(crate) async fn others(&self) -> Result<Arc<Others>> {
+        self.checks.others(|| self.ensure()).await
+    }
+
+    /// Returns what [`others`](Self::others) returned last.
+    pub(crate) fn known_others(&self) -> Arc<Others> {
+        self.checks.known_others()
     }
 
     /// Checks the deployment and the indexes: two round trips, once. Without the indexes, two documents could become valid.

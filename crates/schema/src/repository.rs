@@ -1,8 +1,10 @@
 //! The repository, and what its calls share.
 
-use mongo_patterns_core::catalog::{OwnField, OwnFields, Owned};
+use std::sync::Arc;
+
+use mongo_patterns_core::catalog::{Others, OwnField, OwnFields, Owned};
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::index::{Ensure, Managed, PlannedIndex};
+use mongo_patterns_core::index::{Checks, Ensure, Managed, PlannedIndex};
 use mongo_patterns_core::lanes::Lanes;
 use mongo_patterns_core::{Repository, Result, Validator, document_id};
 use mongodb::bson::{Bson, RawDocumentBuf, doc};
@@ -27,6 +29,7 @@ pub(crate) struct Shared {
     /// The name of the index on the version.
     pub(crate) index: String,
     lanes: Lanes,
+    checks: Checks,
 }
 
 impl Shared {
@@ -55,7 +58,13 @@ impl Shared {
             collection,
             fields: vec![field],
         })
-        .owns(vec![Owned::field(collection, version, "version_field")])
+        .owns(vec![Owned::field(collection, version, "version_field").of_content()])
+        .others_in(collection, &self.checks)
+    }
+
+    /// Returns what other repositories own in the documents, for a replacement or a deletion. See [`Checks::others`].
+    pub(crate) async fn others(&self) -> Result<Arc<Others>> {
+        self.checks.others(|| self.ensure()).await
     }
 }
 
@@ -63,6 +72,7 @@ impl<D> SchemaRepository<D> {
     pub(crate) fn new(collection: Collection<RawDocumentBuf>, settings: Settings) -> Self {
         Self::of(Shared {
             lanes: Lanes::new(&collection),
+            checks: Checks::default(),
             index: format!("{}_1__id_1", settings.version),
             collection,
             settings,

@@ -3,6 +3,7 @@
 use std::slice;
 
 use mongo_patterns_core::action::record_attempts;
+use mongo_patterns_core::catalog::Others;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::document_id::by_id;
 use mongo_patterns_core::error::CommandError;
@@ -22,6 +23,8 @@ pub(crate) enum Change {
     Update(Document),
     /// The whole document, of any version that this program knows.
     Replace(RawDocumentBuf),
+    /// The same, where other repositories own fields of it: the update that keeps these.
+    Merge(Vec<Document>),
     Delete,
 }
 
@@ -36,6 +39,10 @@ pub(crate) async fn run(
     session: Option<&mut ClientSession>,
 ) -> Result<bool> {
     let (settings, id) = (&shared.settings, id.value());
+    let change = match change {
+        Change::Update(_) => change,
+        change => with_others(&*shared.others().await?, change)?,
+    };
     let mut conn = shared.enter(id, session).await?;
     let mut attempts = settings.retry.start();
     let mut was_converted = false;
@@ -65,6 +72,18 @@ pub(crate) async fn run(
     }
 }
 
+/// Lets a replacement keep what other repositories own, and refuses a deletion where their documents depend on the document.
+fn with_others(others: &Others, change: Change) -> Result<Change> {
+    match change {
+        Change::Replace(document) if others.own_fields() => {
+            let content = Document::try_from(&document).map_err(CommandError::from)?;
+            Ok(Change::Merge(others.replace(doc! { "_id": "$_id" }, content, doc! {})))
+        }
+        Change::Delete => others.check_delete("", |_| false).map(|()| change),
+        change => Ok(change),
+    }
+}
+
 /// Sends the write, guarded by the versions that it is for. `None` if it does not match the document.
 async fn send(shared: &Shared, id: &Bson, change: &Change, conn: &mut Conn<'_>) -> Result<Option<bool>> {
     let (collection, settings) = (&shared.collection, &shared.settings);
@@ -81,6 +100,10 @@ async fn send(shared: &Shared, id: &Bson, change: &Change, conn: &mut Conn<'_>) 
         Change::Replace(document) => {
             let filter = query::guarded(by_id(id), query::not_newer(settings));
             conn.replace_one(collection, filter, document.clone(), None).await
+        }
+        Change::Merge(update) => {
+            let filter = query::guarded(by_id(id), query::not_newer(settings));
+            conn.update_one(collection, filter, update.clone(), None).await
         }
     };
     let updated = updated.map_err(refused)?;

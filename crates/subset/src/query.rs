@@ -9,6 +9,7 @@ pub(crate) mod page;
 pub(crate) mod validator;
 pub(crate) mod whole;
 
+use mongo_patterns_core::catalog::Others;
 use mongo_patterns_core::field::no_array;
 use mongodb::bson::{Bson, Document, doc};
 
@@ -115,9 +116,13 @@ pub(crate) fn child(settings: &Settings, parent: &Bson, id: &Bson) -> Document {
     doc! { settings.parent.as_str(): { "$eq": parent }, settings.child_id.as_str(): { "$eq": id } }
 }
 
-/// Replaces a child by a document whose field names may start with `$`. Keeps its `_id` if the document has none.
-pub(crate) fn replace_with(child: Document) -> Vec<Document> {
-    vec![doc! { "$replaceWith": { "$literal": child } }]
+/// Replaces a child by a document whose field names may start with `$`. Keeps its `_id` if the document has none, and what other
+/// repositories own in it.
+pub(crate) fn replace_with(child: Document, others: &Others) -> Vec<Document> {
+    match others.own_fields() {
+        true => others.replace(doc! { "_id": "$_id" }, child, doc! {}),
+        false => vec![doc! { "$replaceWith": { "$literal": child } }],
+    }
 }
 
 /// Projects a child to its embedded form.
@@ -224,7 +229,7 @@ mod tests {
     #[test]
     fn a_replacement_is_literal() {
         assert_eq!(
-            replace_with(doc! { "$set": { "a": "$b" } }),
+            replace_with(doc! { "$set": { "a": "$b" } }, &Others::default()),
             [doc! { "$replaceWith": { "$literal": { "$set": { "a": "$b" } } } }]
         );
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use mongo_patterns_core::catalog::Others;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::follow::with_majority;
 use mongo_patterns_core::hints::HintCache;
@@ -66,7 +67,13 @@ impl Shared {
         Ensure::new(call, Some(settings.first().field.as_str()), stored, collections)
             .fields(settings.fields_of_child())
             .own(settings.own_fields(&self.parents))
+            .others_in(&self.children, &self.checks)
             .owns(settings.owned(&self.parents, &self.children))
+    }
+
+    /// Returns what other repositories own in the children, for a replacement. See [`Checks::others`].
+    pub(crate) async fn others(&self) -> Result<Arc<Others>> {
+        self.checks.others(|| self.ensure()).await
     }
 
     /// Checks once that the indexes exist. Without this check, an insert would not notice that the unique index of the

@@ -4,7 +4,7 @@ use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::options::{FindOneOptions, FindOptions};
 use mongodb::{Collection, Namespace};
 
-use super::others::{Known, Others, count_written, written};
+use super::others::{Known, Others, Read, count_written};
 use super::owned::Owned;
 use super::{COLLECTION, catalog_of};
 use crate::conn::Conn;
@@ -170,7 +170,6 @@ impl Entry {
     /// The client that creates an entry removes it if another one owns the same. Until it has looked, the entry is not
     /// confirmed, and other clients that find it look themselves. So none relies on an entry that is removed.
     async fn write(&self, purpose: &'static str, mut fields: Document, conn: &mut Conn<'_>) -> Result<()> {
-        let database = self.catalog.namespace().db;
         let is_new = doc! { "$eq": [{ "$type": "$settings" }, "missing"] };
         fields.insert(UNCONFIRMED, doc! { "$cond": [is_new, true, format!("${UNCONFIRMED}")] });
         for _ in 0..ATTEMPTS {
@@ -178,16 +177,16 @@ impl Entry {
             let step = Step::upsert_one(purpose, &self.catalog, self.filter(), update);
             let reply = conn.write(step).await?;
             if reply.is_some() {
-                count_written(&database);
+                count_written(self.owns.iter().map(Owned::namespace));
             }
             let is_created = reply.is_some_and(|reply| reply.matched == 0);
-            let written = written(&database);
+            let read = self.begin_read();
             let found = conn
                 .read_written(self.find("look for other owners in the catalog"))
                 .await?;
             if let Some(found) = found {
                 let found = found.decoded()?;
-                self.know(written, &found);
+                self.know(read, &found);
                 match self.select(found, "its settings were not stored") {
                     Ok(Some(stored)) => self.compare(&stored, &[])?,
                     Ok(None) => continue,
@@ -197,7 +196,7 @@ impl Entry {
                             filter.insert(UNCONFIRMED, true);
                             conn.write(Step::delete_one("remove the entry", &self.catalog, filter))
                                 .await?;
-                            count_written(&database);
+                            count_written(self.owns.iter().map(Owned::namespace));
                         }
                         return Err(error);
                     }
@@ -263,26 +262,30 @@ impl Entry {
 
     /// Reads the entry, and those of others. None when the user may not read the catalog.
     async fn read_all(&self, purpose: &'static str, conn: &mut Conn<'_>) -> Result<Vec<Document>> {
-        let written = written(&self.catalog.namespace().db);
+        let read = self.begin_read();
         let found = match conn.read(self.find(purpose)).await.map_err(Error::from) {
             Ok(reply) => reply.decoded()?,
             Err(error) if error.kind() == ErrorKind::Unauthorized => Vec::new(),
             Err(error) => return Err(error),
         };
-        self.know(written, &found);
+        self.know(read, &found);
         Ok(found)
     }
 
-    /// Remembers what others own, as the catalog had it after these writes of this process.
-    fn know(&self, written: u64, found: &[Document]) {
-        let Some((collection, known)) = &self.others else {
+    fn begin_read(&self) -> Option<Read> {
+        self.others.as_ref().map(|(collection, _)| Read::begin(collection))
+    }
+
+    /// Remembers what others own, as a read has found it.
+    fn know(&self, read: Option<Read>, found: &[Document]) {
+        let (Some((_, known)), Some(read)) = (&self.others, read) else {
             return;
         };
         let is_other = |entry: &&Document| entry.get_document("_id").ok() != Some(&self.id);
-        let own = self.owns.iter().filter_map(|owned| owned.field_in(collection));
+        let own = self.owns.iter().filter_map(|owned| owned.field_in(&read.collection));
         let (own, database) = (own.collect::<Vec<_>>(), &self.catalog.namespace().db);
-        let others = Others::of(found.iter().filter(is_other), collection, &own, database);
-        known.set(database, written, others);
+        let others = Others::of(found.iter().filter(is_other), &read.collection, &own, database);
+        known.set(read, others);
     }
 
     /// Finds the entry, and those that own something in the same collections.

@@ -5,7 +5,7 @@
 //! ## Why does a call that replaces a document not read the catalog each time?
 //!
 //! `ensure_indexes()` reads the entries of the others with its own, so what it knows costs nothing. It is read again when this
-//! process has written an entry of the database since, because a service sets up its repositories in any order. Another process
+//! process has written an entry that owns something in the collection since, because a service sets up its repositories in any order. Another process
 //! knows a new repository after its restart.
 //!
 //! ## Why does the server merge the documents?
@@ -13,7 +13,7 @@
 //! Others write their fields at any time. One command takes the stored values and writes the new document, so no write of
 //! another repository comes between the two.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mongodb::Namespace;
@@ -176,7 +176,7 @@ fn stored(fields: &[String]) -> impl Iterator<Item = (String, Bson)> {
     fields.iter().map(|field| (field.clone(), format!("${field}").into()))
 }
 
-/// How many entries this process has written to the catalog of each database.
+/// How many entries that own something in a collection this process has written or removed.
 static WRITTEN: Mutex<BTreeMap<String, u64>> = Mutex::new(BTreeMap::new());
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -184,14 +184,16 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns how many entries this process has written to the catalog of a database.
-pub(super) fn written(database: &str) -> u64 {
-    lock(&WRITTEN).get(database).copied().unwrap_or(0)
+fn written(collection: &Namespace) -> u64 {
+    lock(&WRITTEN).get(&collection.to_string()).copied().unwrap_or(0)
 }
 
-/// Counts an entry that this process has written or removed.
-pub(super) fn count_written(database: &str) {
-    *lock(&WRITTEN).entry(database.to_owned()).or_default() += 1;
+/// Counts an entry that this process has written or removed, which owns something in these collections.
+pub(super) fn count_written<'n>(collections: impl Iterator<Item = &'n Namespace>) {
+    let collections: BTreeSet<String> = collections.map(Namespace::to_string).collect();
+    for collection in collections {
+        *lock(&WRITTEN).entry(collection).or_default() += 1;
+    }
 }
 
 /// What a repository knows of others. Clones share it.
@@ -200,10 +202,26 @@ pub(crate) struct Known(Arc<Mutex<Option<State>>>);
 
 #[derive(Debug)]
 struct State {
-    database: String,
-    /// How many entries were [written] before the catalog was read.
-    written: u64,
+    read: Read,
     others: Arc<Others>,
+}
+
+/// A read of the catalog.
+#[derive(Debug)]
+pub(super) struct Read {
+    pub(super) collection: Namespace,
+    /// How many entries were [written](WRITTEN) before.
+    written: u64,
+}
+
+impl Read {
+    /// Creates it for the entries that own something in a collection, before the read.
+    pub(super) fn begin(collection: &Namespace) -> Self {
+        Self {
+            written: written(collection),
+            collection: collection.clone(),
+        }
+    }
 }
 
 impl Known {
@@ -215,19 +233,16 @@ impl Known {
     /// Returns what it knows, if this process has written no entry since.
     pub(crate) fn current(&self) -> Option<Arc<Others>> {
         let state = lock(&self.0);
-        let state = state.as_ref()?;
-        (state.written == written(&state.database)).then(|| state.others.clone())
+        let State { read, others } = state.as_ref()?;
+        (read.written == written(&read.collection)).then(|| others.clone())
     }
 
-    pub(super) fn set(&self, database: &str, written: u64, others: Others) {
+    pub(super) fn set(&self, read: Read, others: Others) {
         let mut state = lock(&self.0);
         // Not by what an earlier read has found.
-        if state.as_ref().is_none_or(|state| state.written <= written) {
-            *state = Some(State {
-                database: database.to_owned(),
-                written,
-                others: Arc::new(others),
-            });
+        if state.as_ref().is_none_or(|state| state.read.written <= read.written) {
+            let others = Arc::new(others);
+            *state = Some(State { read, others });
         }
     }
 }
@@ -330,16 +345,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_is_current_until_this_process_writes_an_entry() {
-        let (known, database) = (Known::default(), "known_others");
+    fn what_is_known_is_current_until_this_process_writes_an_entry_of_the_collection() {
+        let [orders, lines] = ["orders", "lines"].map(|name| Namespace::new("known_others", name));
+        let known = Known::default();
         assert!(known.current().is_none() && known.last().is_none());
-        known.set(database, written(database), others());
+        let before = Read::begin(&orders);
+        known.set(Read::begin(&orders), others());
+        count_written([&lines].into_iter());
         assert_eq!(*known.current().unwrap(), others());
-        count_written(database);
+        count_written([&lines, &orders].into_iter());
         assert!(known.current().is_none());
         assert_eq!(*known.last().unwrap(), others());
-        known.set(database, written(database), Others::default());
-        known.set(database, 0, others());
+        known.set(Read::begin(&orders), Others::default());
+        known.set(before, others());
         assert_eq!(*known.current().unwrap(), Others::default());
     }
 }

@@ -106,6 +106,10 @@ impl Owned {
         self.field.as_deref().filter(|_| self.namespace == *collection)
     }
 
+    pub(super) fn namespace(&self) -> &Namespace {
+        &self.namespace
+    }
+
     pub(super) fn collection_name(&self) -> &str {
         &self.namespace.coll
     }

@@ -63,7 +63,7 @@ impl Checks {
     }
 
     /// Returns what other repositories own in the documents, for a call that replaces, restores or deletes one. One round trip, if
-    /// `ensure_indexes()` was not called before, or this process has stored another entry in the catalog since. Outside of any
+    /// `ensure_indexes()` was not called before, or this process has stored another entry of the collection since. Outside of any
     /// session, and before the first command of the call.
     ///
     /// # Errors

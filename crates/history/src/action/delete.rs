@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 #[allow(unused_imports)] // the links of the documentation use them
-use mongo_patterns_core::ErrorKind::{InvalidArgument, NotFound};
+use mongo_patterns_core::ErrorKind::{InvalidArgument, NotFound, SettingsMismatch};
 use mongo_patterns_core::{DocumentId, ErrorKind, IntoId, Result, action};
 use mongodb::bson::Document;
 
@@ -13,7 +13,8 @@ use crate::write::change::Request;
 use crate::write::joined::change;
 
 impl<D> HistoryRepository<D> {
-    /// Deletes the current document, and stores the deletion as a revision without content. The history remains.
+    /// Deletes the current document, and stores the deletion as a revision without content. The history remains. The revision has what
+    /// other repositories [own](mongo_patterns_core::catalog#owners) in the document, for a [`restore`](Self::restore).
     ///
     /// ```no_run
     /// # async fn f(policies: mongo_patterns::history::HistoryRepository<()>) -> mongo_patterns::Result<()> {
@@ -27,7 +28,8 @@ impl<D> HistoryRepository<D> {
     ///
     /// # Cost
     /// Four round trips, each of which examines at most one document: the change into the revision of the deletion, its
-    /// copy, the deletion, and the commit. The first write of a repository has three more.
+    /// copy, the deletion, and the commit. The first write of a repository has three more, and one if its `ensure_indexes()` was not
+    /// called.
     ///
     /// # Cancel safety
     /// It has no effect, unless its commit had begun, which completes, or its transaction also has changes of other calls.
@@ -37,6 +39,10 @@ impl<D> HistoryRepository<D> {
     ///
     /// # Errors
     /// As [`update`](Self::update), but no [`NotFound`]: then [`found`](DeletedDocument::found) is `false`.
+    ///
+    /// [`SettingsMismatch`], with nothing deleted, where documents of another repository depend on the document, such as the
+    /// children of a subset: call what the error names, with `through(..)` this repository.
+    // proof: together::deleted::a_document_on_which_others_depend_is_deleted_by_their_call
     pub fn delete(&self, id: impl IntoId) -> Delete<'_> {
         Delete::create(self.shared(), DocumentId::new(id), None, Document::new())
     }
@@ -66,6 +72,9 @@ action! {
 impl Delete<'_> {
     async fn execute(self) -> Result<DeletedDocument> {
         let id = self.id?.into_bson();
+        self.shared.check_write().await?;
+        let others = self.shared.others().await?;
+        others.check_delete(".through(..)", |_| false)?;
         let request = Request {
             change: Change::Delete,
             expected: self.expected,

@@ -34,11 +34,15 @@ impl<D: Serialize> HistoryRepository<D> {
     /// # }
     /// ```
     ///
+    /// What other repositories [own](mongo_patterns_core::catalog#owners) in the document stays as it is, whatever the new document has
+    /// in these fields.
+    ///
     /// Without [`expecting`](Replace::expecting), it overwrites changes that others have made since you read the document.
     /// Their revisions remain.
     ///
     /// # Cost
-    /// As [`update`](Self::update), on a sharded cluster too without the additional round trip.
+    /// As [`update`](Self::update), on a sharded cluster too without the additional round trip. A repository whose
+    /// `ensure_indexes()` was not called reads once, by one more, what others own.
     ///
     /// # Cancel safety
     /// As [`update`](Self::update).

@@ -11,6 +11,10 @@ use crate::write::restore::restore;
 impl<D> HistoryRepository<D> {
     /// Restores the content of a revision, as a new revision. The history remains. A deleted document is inserted again.
     ///
+    /// What other repositories [own](mongo_patterns_core::catalog#owners) in the document stays as it is. A deleted document has it as it
+    /// was at the deletion, or, if another program deleted it, as in the last revision before.
+    // proof: together::replaced::each_call_keeps_what_each_other_repository_owns, together::deleted::a_deleted_document_is_restored_with_what_others_had_at_its_deletion
+    ///
     /// ```no_run
     /// # async fn f(policies: mongo_patterns::history::HistoryRepository<()>) -> mongo_patterns::Result<()> {
     /// let recorded = policies.restore(1, 2).await?;
@@ -20,7 +24,8 @@ impl<D> HistoryRepository<D> {
     /// ```
     ///
     /// # Cost
-    /// That of [`upsert`](Self::upsert), and one more round trip for the revision.
+    /// That of [`upsert`](Self::upsert), and one more round trip for the revision. For a deleted document in which others own
+    /// fields, one or two more.
     ///
     /// # Cancel safety
     /// As [`update`](Self::update).

@@ -25,8 +25,9 @@ impl<D: Serialize> HistoryRepository<D> {
     /// # }
     /// ```
     ///
-    /// It overwrites changes that others have made. Their revisions remain. A document that was deleted continues after the
-    /// revision of its deletion.
+    /// It overwrites changes that others have made. Their revisions remain. What other repositories
+    /// [own](mongo_patterns_core::catalog#owners) in a document that exists stays as it is. A document that was deleted continues
+    /// after the revision of its deletion, with what the new document has.
     ///
     /// # Cost
     /// Three round trips for a document that exists, each of which examines at most one document, as

@@ -15,6 +15,9 @@ use serde::de::DeserializeOwned;
 use crate::results::Revision;
 use crate::settings::Settings;
 
+/// In the revision of a deletion, the names of the fields of other repositories that it has, as they were then.
+pub(crate) const KEPT: &str = "mongo_patterns_kept";
+
 /// What names the revision of a stored document.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Head {
@@ -135,10 +138,27 @@ fn append_content(
     Ok(())
 }
 
+/// Returns the names of the fields of other repositories in the revision of a deletion.
+pub(crate) fn kept_in(settings: &Settings, revision: &RawDocument) -> Vec<String> {
+    let is_deleted = Head::read(settings, revision).is_some_and(|head| head.is_deleted);
+    match value(revision, KEPT).filter(|_| is_deleted) {
+        Some(Bson::Array(names)) => names.iter().filter_map(Bson::as_str).map(str::to_owned).collect(),
+        _ => Vec::new(),
+    }
+}
+
 /// Returns the content of a revision, to restore it: without its `_id`, the fields of the pattern, and what describes its
-/// change.
+/// change. That of a deletion has none.
 pub(crate) fn content(settings: &Settings, revision: &RawDocument) -> Result<Document> {
     let mut content = Document::try_from(revision).map_err(CommandError::from)?;
+    let kept = kept_in(settings, revision);
+    for field in kept
+        .iter()
+        .map(String::as_str)
+        .chain((!kept.is_empty()).then_some(KEPT))
+    {
+        content.remove(field);
+    }
     let own = settings.own_fields().map(FieldName::as_str);
     for field in ["_id"].into_iter().chain(own).chain(settings.change_fields()) {
         content.remove(field);

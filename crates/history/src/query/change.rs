@@ -1,12 +1,13 @@
 //! The commands that change a current document, and with it its revision.
 
+use mongo_patterns_core::catalog::Others;
 use mongo_patterns_core::field::no_array;
 use mongo_patterns_core::update::{DocumentUpdate, add};
 use mongodb::bson::{Bson, DateTime, Document, doc};
 use mongodb::options::UpdateModifications;
 
 use super::{current, number};
-use crate::form::document::{Encoded, Head};
+use crate::form::document::{Encoded, Head, KEPT};
 use crate::settings::Settings;
 
 /// The document that a current document becomes.
@@ -14,8 +15,10 @@ use crate::settings::Settings;
 pub(crate) enum Change {
     /// Some fields change.
     Update(DocumentUpdate),
-    /// All fields but the id, the revision and the time change.
+    /// All fields but the id, the revision, the time and those of others change.
     Replace(Document),
+    /// As `Replace`, by a document that is whole.
+    Restore(Document),
     /// It becomes the revision of its deletion.
     Delete,
     /// Nothing changes: what another program changed becomes a revision.
@@ -67,8 +70,19 @@ impl Change {
         matches!(self, Self::Update(DocumentUpdate::Operators(_)))
     }
 
+    /// Returns whether it depends on what other repositories own in the document.
+    pub(crate) fn concerns_others(&self) -> bool {
+        matches!(self, Self::Replace(_) | Self::Restore(_) | Self::Delete)
+    }
+
     /// Returns the update that applies the change, and sets the next revision, its time, and what describes the change.
-    pub(crate) fn update(&self, settings: &Settings, clock: Clock, with: &Document) -> UpdateModifications {
+    pub(crate) fn update(
+        &self,
+        settings: &Settings,
+        clock: Clock,
+        with: &Document,
+        others: &Others,
+    ) -> UpdateModifications {
         match self {
             Self::Update(DocumentUpdate::Operators(operators)) => {
                 let mut update = operators.clone();
@@ -100,16 +114,15 @@ impl Change {
                 }
                 stages.into()
             }
-            Self::Replace(document) => {
-                let mut own = doc! { settings.id.as_str(): format!("${}", settings.id) };
-                own.extend(next(settings));
-                own.extend(literals(with));
-                let merged = vec![doc! { "_id": "$_id" }, doc! { "$literal": document }, own];
-                vec![doc! { "$replaceWith": { "$mergeObjects": merged } }].into()
-            }
+            Self::Replace(document) => replace(settings, document, with, others).into(),
+            Self::Restore(document) => replace(settings, document, with, &others.of_whole()).into(),
             Self::Nothing => vec![doc! { "$set": next(settings) }].into(),
             Self::Delete => {
                 let mut tombstone = doc! { "_id": "$_id", settings.id.as_str(): format!("${}", settings.id) };
+                tombstone.extend(others.stored_values());
+                if !others.kept().is_empty() {
+                    tombstone.insert(KEPT, doc! { "$literal": others.kept() });
+                }
                 tombstone.extend(next(settings));
                 tombstone.insert(settings.deleted.as_str(), true);
                 tombstone.extend(literals(with));
@@ -117,6 +130,14 @@ impl Change {
             }
         }
     }
+}
+
+/// Replaces all fields but the ids, the revision, the time, and those of others.
+fn replace(settings: &Settings, document: &Document, with: &Document, others: &Others) -> Vec<Document> {
+    let mut own = doc! { settings.id.as_str(): format!("${}", settings.id) };
+    own.extend(next(settings));
+    own.extend(literals(with));
+    others.replace(doc! { "_id": "$_id" }, document.clone(), own)
 }
 
 /// Values as expressions.
@@ -193,6 +214,10 @@ mod tests {
         ))
     }
 
+    fn update(settings: &Settings, change: &Change, clock: Clock) -> UpdateModifications {
+        change.update(settings, clock, &Document::new(), &Others::default())
+    }
+
     fn head() -> Head {
         Head {
             revision: 3,
@@ -211,7 +236,7 @@ mod tests {
     #[test]
     fn an_update_by_operators_is_the_manuals() {
         let settings = Settings::example();
-        let update = document(operators().update(&settings, Clock::Server, &Document::new()));
+        let update = document(update(&settings, &operators(), Clock::Server));
         let expected = doc! {
             "$push": { "items": "watch" },
             "$inc": { "price": 2, "revision": 1 },
@@ -234,7 +259,7 @@ mod tests {
     fn a_clock_that_went_back_is_replaced_by_the_previous_time() {
         let settings = Settings::example();
         let clock = Clock::After(head(), head().next_time());
-        let update = document(operators().update(&settings, clock, &Document::new()));
+        let update = document(update(&settings, &operators(), clock));
         let time = DateTime::from_millis(1001);
         assert_eq!(update.get_document("$set").unwrap(), &doc! { "dateSet": time });
         let filter = changeable(&settings, &Bson::Int32(1), Some(3), &operators(), clock);
@@ -247,7 +272,7 @@ mod tests {
     fn a_replacement_keeps_the_ids_and_is_never_an_expression() {
         let settings = Settings::example();
         let change = Change::Replace(doc! { "name": "$policyId" });
-        let UpdateModifications::Pipeline(stages) = change.update(&settings, Clock::Server, &Document::new()) else {
+        let UpdateModifications::Pipeline(stages) = update(&settings, &change, Clock::Server) else {
             panic!("not a pipeline");
         };
         let next = doc! {
@@ -291,7 +316,7 @@ mod tests {
     fn a_change_is_described_by_the_fields_of_its_call_alone() {
         let settings = Settings::with_change_fields();
         let with = doc! { "reason": "$price" };
-        let update = |change: Change| change.update(&settings, Clock::Server, &with);
+        let update = |change: Change| change.update(&settings, Clock::Server, &with, &Others::default());
         let operators = document(update(operators()));
         assert_eq!(operators.get_document("$set").unwrap(), &with);
         assert_eq!(operators.get_document("$unset").unwrap(), &doc! { "changedBy": "" });

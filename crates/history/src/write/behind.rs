@@ -12,10 +12,10 @@
 //! The refused copy has ended the transaction. The server reports that to the next command as a transient error, by which the
 //! driver runs the callback again.
 
+use futures::future::BoxFuture;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::CommandError;
-use mongo_patterns_core::transaction::{self, Body};
-use mongo_patterns_core::{ErrorKind, Result};
+use mongo_patterns_core::{Result, RetryPolicy, transaction};
 use mongodb::bson::Bson;
 use mongodb::bson::oid::ObjectId;
 
@@ -27,7 +27,18 @@ use crate::query::options;
 use crate::read::{find_current, find_newest};
 use crate::repository::Shared;
 
-/// Runs a write of a document, as [`transaction::run`] does. If the document is behind its revisions, it is numbered first.
+/// Why the transaction of a write failed, besides its error: the document is behind its revisions.
+#[derive(Debug, Default)]
+pub(crate) struct Behind {
+    /// The error of the copy whose revision is stored already.
+    pub(crate) refused: Option<CommandError>,
+}
+
+/// The body of the transaction of a write.
+type Body<C, T> = for<'b, 's> fn(&'b mut Conn<'s>, &'b mut C, &'b mut Behind) -> BoxFuture<'b, Result<T>>;
+
+/// Runs a write of a document, as [`transaction::run`] does. If the document is behind its revisions, it is numbered first. All
+/// transactions of the write have the time of the retry policy together.
 pub(super) async fn run<C: Send, T: Send>(
     shared: &Shared,
     id: &Bson,
@@ -35,34 +46,40 @@ pub(super) async fn run<C: Send, T: Send>(
     mut context: C,
     body: Body<C, T>,
 ) -> Result<T> {
-    let (current, retry) = (&shared.current, &shared.settings.retry);
-    let mut attempts = retry.start();
+    let mut attempts = shared.settings.retry.start();
     loop {
-        let done = transaction::run(current, retry, conn, (&mut context, body), |conn, (context, body)| {
-            body(conn, context)
-        });
+        let (mut behind, rest) = (Behind::default(), attempts.rest());
+        let context = (&mut context, body, &mut behind);
+        let done = transaction::run(
+            &shared.current,
+            &rest,
+            conn,
+            context,
+            |conn, (context, body, behind)| {
+                behind.refused = None;
+                body(conn, context, behind)
+            },
+        );
         let error = match done.await {
-            Err(error) if error.kind() == ErrorKind::Corrupt => error,
+            Err(error) => error,
             done => return done,
         };
-        // Other errors of this kind have no cause.
-        let Some(cause) = error.as_driver_error().cloned() else {
+        let Some(refused) = behind.refused else {
             return Err(error);
         };
         if conn.is_in_transaction() {
-            number(shared, id, &mut Conn::new()).await?;
+            number(shared, id, &attempts.rest(), &mut Conn::new()).await?;
             find_current(shared, id, conn).await?;
             return Err(error);
         }
-        number(shared, id, conn).await?;
-        attempts.next(CommandError::from(cause)).await?;
+        number(shared, id, &attempts.rest(), conn).await?;
+        attempts.next(refused).await?;
     }
 }
 
 /// Stores a current document that is behind its newest revision as the revision after it.
-pub(crate) async fn number(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<()> {
-    let (current, retry) = (&shared.current, &shared.settings.retry);
-    transaction::run(current, retry, conn, (shared, id), |conn, (shared, id)| {
+pub(crate) async fn number(shared: &Shared, id: &Bson, retry: &RetryPolicy, conn: &mut Conn<'_>) -> Result<()> {
+    transaction::run(&shared.current, retry, conn, (shared, id), |conn, (shared, id)| {
         Box::pin(number_once(shared, id, conn))
     })
     .await

@@ -1,5 +1,8 @@
 //! The change of one document, and its revision.
 
+use std::sync::Arc;
+
+use mongo_patterns_core::catalog::Others;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::duplicate_key;
 use mongo_patterns_core::migration::and;
@@ -46,6 +49,8 @@ pub(super) struct Attempt<'a> {
     shared: &'a Shared,
     id: &'a Bson,
     request: &'a Request,
+    /// What other repositories own in the document.
+    others: Arc<Others>,
     /// Whether `$$NOW` is the time of the router, and `$currentDate` sets that of the shard.
     has_two_clocks: bool,
 }
@@ -57,6 +62,7 @@ impl<'a> Attempt<'a> {
             shared,
             id,
             request,
+            others: shared.known_others(),
             has_two_clocks,
         })
     }
@@ -105,7 +111,7 @@ impl<'a> Attempt<'a> {
         } = request;
         let settings = &shared.settings;
         let filter = and(changeable(settings, id, *expected, change, clock), filter.clone());
-        let update = change.update(settings, clock, with);
+        let update = change.update(settings, clock, with, &self.others);
         let changed = conn.find_one_and_update(&shared.current, filter, update, options::change(settings, false));
         let changed = changed.await.map_err(|error| match duplicate_key(&error) {
             Some(_) => refused().caused_by(error),

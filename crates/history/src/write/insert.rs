@@ -15,6 +15,7 @@ use crate::results::Recorded;
 use crate::settings::Settings;
 use crate::write::change::with_head;
 use crate::write::record::{Changed, insert_new};
+use crate::write::restore::with_fields_of_others;
 
 /// Inserts a document.
 pub(crate) async fn insert(
@@ -34,6 +35,7 @@ pub(crate) async fn insert_in_lane(shared: &Shared, encoded: &Encoded, conn: &mu
         encoded,
         // A duplicate would abort the transaction of the caller.
         reads_current: conn.is_in_transaction(),
+        restores: false,
     };
     let (current, retry) = (&shared.current, &shared.settings.retry);
     let done = transaction::run(current, retry, conn, &mut insert, |conn, insert| {
@@ -47,6 +49,8 @@ pub(super) struct Insert<'a> {
     pub(super) encoded: &'a Encoded,
     /// Whether the next attempt reads the current document first.
     pub(super) reads_current: bool,
+    /// Whether the document has the content of a revision: what other repositories own is as it was at the deletion.
+    pub(super) restores: bool,
 }
 
 impl Insert<'_> {
@@ -81,7 +85,11 @@ impl Insert<'_> {
 
     async fn insert(&self, newest: Option<Head>, conn: &mut Conn<'_>) -> Result<Changed> {
         let (settings, encoded) = (&self.shared.settings, self.encoded);
-        let update = query::change::insert(settings, encoded, newest);
+        let restored = match newest.filter(|_| self.restores) {
+            Some(newest) => with_fields_of_others(self.shared, encoded, newest, conn).await?,
+            None => None,
+        };
+        let update = query::change::insert(settings, restored.as_ref().unwrap_or(encoded), newest);
         let (filter, options) = (
             query::change::absent(settings, &encoded.id),
             options::change(settings, true),

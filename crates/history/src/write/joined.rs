@@ -26,7 +26,7 @@ use mongo_patterns_core::{Error, ErrorKind, Result, document_id};
 use mongodb::ClientSession;
 use mongodb::bson::Bson;
 
-use super::behind;
+use super::behind::{self, Behind};
 use super::change::{Attempt, Request};
 use super::record::{Changed, delete_current, finish, insert_copies};
 use crate::form::document::Head;
@@ -41,6 +41,9 @@ pub(crate) async fn change(
     session: Option<&mut ClientSession>,
 ) -> Result<Recorded> {
     shared.check_write().await?;
+    if request.change.concerns_others() {
+        shared.others().await?;
+    }
     if session.is_some() {
         let mut conn = shared.enter(&id, session).await?;
         return change_alone(shared, &id, &request, &mut conn).await;
@@ -65,15 +68,21 @@ pub(crate) async fn change_alone(
     conn: &mut Conn<'_>,
 ) -> Result<Recorded> {
     let context = (shared, id, request);
-    let done = behind::run(shared, id, conn, context, |conn, (shared, id, request)| {
-        Box::pin(change_once(shared, id, request, conn))
+    let done = behind::run(shared, id, conn, context, |conn, (shared, id, request), behind| {
+        Box::pin(change_once(shared, id, request, behind, conn))
     });
     done.await
 }
 
-async fn change_once(shared: &Shared, id: &Bson, request: &Request, conn: &mut Conn<'_>) -> Result<Recorded> {
+async fn change_once(
+    shared: &Shared,
+    id: &Bson,
+    request: &Request,
+    behind: &mut Behind,
+    conn: &mut Conn<'_>,
+) -> Result<Recorded> {
     let changed = Attempt::new(shared, id, request).await?.send(None, conn).await?;
-    finish(shared, &changed, conn).await?;
+    finish(shared, &changed, behind, conn).await?;
     Ok(changed.head.into())
 }
 
@@ -92,9 +101,13 @@ impl Target for ChangesOfDocument {
     async fn store(&self, requests: &[Request], lane: Lane) -> BatchOutcome<Recorded> {
         let mut conn = Conn::in_lane(lane);
         let (shared, batch) = (&self.shared, (self, requests));
-        let done = behind::run(shared, &self.id, &mut conn, batch, |conn, (changes, requests)| {
-            Box::pin(changes.change_all(requests, conn))
-        });
+        let done = behind::run(
+            shared,
+            &self.id,
+            &mut conn,
+            batch,
+            |conn, (changes, requests), behind| Box::pin(changes.change_all(requests, behind, conn)),
+        );
         match done.await {
             Ok(results) => BatchOutcome { results, error: None },
             Err(error) => BatchOutcome {
@@ -110,7 +123,12 @@ impl ChangesOfDocument {
     ///
     /// # Errors
     /// One that ends the transaction.
-    async fn change_all(&self, requests: &[Request], conn: &mut Conn<'_>) -> Result<Vec<Result<Recorded>>> {
+    async fn change_all(
+        &self,
+        requests: &[Request],
+        behind: &mut Behind,
+        conn: &mut Conn<'_>,
+    ) -> Result<Vec<Result<Recorded>>> {
         let mut done = Vec::with_capacity(requests.len());
         let mut changed: Vec<Changed> = Vec::with_capacity(requests.len());
         let mut last: Option<Head> = None;
@@ -135,7 +153,7 @@ impl ChangesOfDocument {
                 break;
             }
         }
-        insert_copies(&self.shared, &changed, conn).await?;
+        insert_copies(&self.shared, &changed, behind, conn).await?;
         if let Some(deletion) = changed.last().filter(|last| last.head.is_deleted) {
             delete_current(&self.shared, deletion, conn).await?;
         }

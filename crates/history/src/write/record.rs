@@ -6,6 +6,7 @@ use mongo_patterns_core::{Error, ErrorKind, Result};
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{RawDocument, RawDocumentBuf};
 
+use super::behind::Behind;
 use crate::form::document::{Head, copy, id_in};
 use crate::query;
 use crate::query::options;
@@ -22,10 +23,10 @@ pub(crate) struct Changed {
 /// Stores the copy of a change, and removes the document of a deletion.
 ///
 /// # Errors
-/// Those of the driver, and [`Corrupt`](ErrorKind::Corrupt) when the revision is stored already.
-pub(crate) async fn finish(shared: &Shared, changed: &Changed, conn: &mut Conn<'_>) -> Result<()> {
+/// Those of the driver, and [`Corrupt`](ErrorKind::Corrupt) when the revision is stored already, which sets `behind`.
+pub(crate) async fn finish(shared: &Shared, changed: &Changed, behind: &mut Behind, conn: &mut Conn<'_>) -> Result<()> {
     let inserted = insert_copy(shared, &changed.document, conn).await;
-    inserted.map_err(|error| not_inserted(shared, error))?;
+    inserted.map_err(|error| not_inserted(shared, behind, error))?;
     match changed.head.is_deleted {
         true => delete_current(shared, changed, conn).await,
         false => Ok(()),
@@ -36,7 +37,12 @@ pub(crate) async fn finish(shared: &Shared, changed: &Changed, conn: &mut Conn<'
 ///
 /// # Errors
 /// Those of [`finish`].
-pub(super) async fn insert_copies(shared: &Shared, changed: &[Changed], conn: &mut Conn<'_>) -> Result<()> {
+pub(super) async fn insert_copies(
+    shared: &Shared,
+    changed: &[Changed],
+    behind: &mut Behind,
+    conn: &mut Conn<'_>,
+) -> Result<()> {
     if changed.is_empty() {
         return Ok(());
     }
@@ -45,12 +51,15 @@ pub(super) async fn insert_copies(shared: &Shared, changed: &[Changed], conn: &m
         .map(|changed| copy(&shared.settings, &changed.document, ObjectId::new()));
     let copies = copies.collect::<std::result::Result<Vec<_>, CommandError>>()?;
     let inserted = conn.insert_many(&shared.revisions, copies, None).await;
-    inserted.map(drop).map_err(|error| not_inserted(shared, error))
+    inserted.map(drop).map_err(|error| not_inserted(shared, behind, error))
 }
 
-fn not_inserted(shared: &Shared, error: CommandError) -> Error {
+fn not_inserted(shared: &Shared, behind: &mut Behind, error: CommandError) -> Error {
     match Duplicate::in_error(&shared.settings, &error) {
-        Some(Duplicate::Revision) => ahead().caused_by(error),
+        Some(Duplicate::Revision) => {
+            behind.refused = Some(error.clone());
+            ahead().caused_by(error)
+        }
         Some(Duplicate::Other) => refused().caused_by(error),
         None => error.into(),
     }

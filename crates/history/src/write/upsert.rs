@@ -5,7 +5,7 @@ use mongo_patterns_core::{Error, ErrorKind, Result};
 use mongodb::ClientSession;
 use mongodb::bson::Document;
 
-use super::behind;
+use super::behind::{self, Behind};
 use super::change::{Attempt, Request, no_match};
 use super::insert::Insert;
 use super::record::finish;
@@ -21,21 +21,25 @@ pub(crate) async fn upsert(
     session: Option<&mut ClientSession>,
 ) -> Result<Recorded> {
     shared.check_write().await?;
+    shared.others().await?;
     let mut conn = shared.enter(&encoded.id, session).await?;
-    upsert_in_lane(shared, encoded, None, &mut conn).await
+    let mut content = encoded.document.clone();
+    content.remove("_id");
+    upsert_in_lane(shared, encoded, Change::Replace(content), None, &mut conn).await
 }
 
-/// Does what [`upsert`] does, in the lane of the document. A document that is expected at a revision must exist.
+/// Does what [`upsert`] does, in the lane of the document, by this change if the document exists. One that is expected at a revision
+/// must exist.
 pub(crate) async fn upsert_in_lane(
     shared: &Shared,
     encoded: &Encoded,
+    change: Change,
     expected: Option<u64>,
     conn: &mut Conn<'_>,
 ) -> Result<Recorded> {
-    let mut content = encoded.document.clone();
-    content.remove("_id");
+    let restores = matches!(change, Change::Restore(_));
     let request = Request {
-        change: Change::Replace(content),
+        change,
         expected,
         filter: Document::new(),
         with: encoded.with.clone(),
@@ -47,11 +51,12 @@ pub(crate) async fn upsert_in_lane(
             shared,
             encoded,
             reads_current: false,
+            restores,
         },
         may_insert: expected.is_none(),
     };
-    let done = behind::run(shared, &encoded.id, conn, &mut upsert, |conn, upsert| {
-        Box::pin(upsert.attempt(conn))
+    let done = behind::run(shared, &encoded.id, conn, &mut upsert, |conn, upsert, behind| {
+        Box::pin(upsert.attempt(behind, conn))
     });
     done.await
 }
@@ -63,7 +68,7 @@ struct Upsert<'a> {
 }
 
 impl Upsert<'_> {
-    async fn attempt(&mut self, conn: &mut Conn<'_>) -> Result<Recorded> {
+    async fn attempt(&mut self, behind: &mut Behind, conn: &mut Conn<'_>) -> Result<Recorded> {
         match self.attempt.send(None, conn).await {
             Err(error) if error.kind() == ErrorKind::NotFound && self.may_insert => {
                 let inserted = self.insert.attempt(conn).await;
@@ -73,7 +78,7 @@ impl Upsert<'_> {
             }
             changed => {
                 let changed = changed?;
-                finish(self.insert.shared, &changed, conn).await?;
+                finish(self.insert.shared, &changed, behind, conn).await?;
                 Ok(changed.head.into())
             }
         }

@@ -69,7 +69,8 @@ impl<D: Serialize> IntervalRepository<D> {
     /// stays as an interval that has ended, also if it is the same.
     ///
     /// The document keeps its id and its `_id`, and the repository sets the interval, whatever the new document has in these
-    /// fields.
+    /// fields. What other repositories [own](mongo_patterns_core::catalog#owners) in it stays as it is.
+    // proof: together::replaced::each_call_keeps_what_each_other_repository_owns
     ///
     /// ```no_run
     /// # use mongo_patterns::intervals::IntervalRepository;
@@ -86,7 +87,8 @@ impl<D: Serialize> IntervalRepository<D> {
     /// ```
     ///
     /// # Cost
-    /// As [`update`](Self::update).
+    /// As [`update`](Self::update). A repository whose `ensure_indexes()` was not called reads once, by one more round trip, what
+    /// others own.
     ///
     /// # Cancel safety
     /// As [`update`](Self::update).

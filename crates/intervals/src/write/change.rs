@@ -34,6 +34,9 @@ pub(crate) async fn change(
 ) -> Result<Begun> {
     check_start(request.from)?;
     shared.check_write().await?;
+    if matches!(request.change, Change::Replace(_)) {
+        shared.others().await?;
+    }
     let mut conn = shared.enter(id, session).await?;
     let (collection, retry) = (&shared.collection, &shared.settings.retry);
     let context = (shared, id, &request);
@@ -95,9 +98,8 @@ async fn change_from(
     let options = UpdateOptions::builder()
         .hint(Hint::Name(settings.start_index.clone()))
         .build();
-    let changed = conn
-        .update_one(collection, later, request.change.update(settings, from), options)
-        .await;
+    let update = request.change.update(settings, from, &shared.known_others());
+    let changed = conn.update_one(collection, later, update, options).await;
     changed.map_err(|error| not_changed(shared, error))?;
     Ok(Begun { valid_from: from })
 }
@@ -133,7 +135,7 @@ async fn change_valid(
     if must_be_now {
         filter.extend(query::is_now(from));
     }
-    let update = request.change.update(settings, from);
+    let update = request.change.update(settings, from, &shared.known_others());
     let options = query::change(settings, false, ReturnDocument::Before);
     let before = conn
         .find_one_and_update(&shared.collection, filter, update, options)

@@ -93,6 +93,10 @@ impl<D: Serialize> SchemaRepository<D> {
     /// Replaces a document, of the newest or of an older version, by one of the newest. Idempotent: safe to retry. The
     /// document can have its `_id`, or an equal integer of another type, which is stored then.
     ///
+    /// What other repositories [own](mongo_patterns_core::catalog#owners) in the document stays as it is, such as a count or the
+    /// number of a revision, whatever the new document has in these fields.
+    // proof: together::replaced::each_call_keeps_what_each_other_repository_owns
+    ///
     /// ```no_run
     /// # use mongo_patterns::schema::SchemaRepository;
     /// # use mongo_patterns::mongodb::bson::{Document, doc};
@@ -103,7 +107,8 @@ impl<D: Serialize> SchemaRepository<D> {
     /// ```
     ///
     /// # Cost
-    /// One round trip, which examines one document. A refused one takes a second, which reads the reason.
+    /// One round trip, which examines one document. A refused one takes a second, which reads the reason. A repository whose
+    /// `ensure_indexes()` was not called reads once, by one more, what others own.
     ///
     /// # Cancel safety
     /// The document is replaced or not. Retry it. A [transaction of the
@@ -200,7 +205,8 @@ impl<D> SchemaRepository<D> {
     /// ```
     ///
     /// # Cost
-    /// One round trip. A second one when there is no such document, or when it was refused.
+    /// One round trip. A second one when there is no such document, or when it was refused. One more, once, if `ensure_indexes()` was
+    /// not called.
     ///
     /// # Cancel safety
     /// The document is deleted or not. Retry it: [`found`](Deleted::found) is `false` if it was deleted. A [transaction of
@@ -209,6 +215,8 @@ impl<D> SchemaRepository<D> {
     /// # Errors
     /// With nothing changed: [`NewerVersion`] for a document of a later release, which may have more to delete with it,
     /// [`Corrupt`] when its version field has another value, and [`InvalidArgument`] for an id of an invalid type.
+    /// [`SettingsMismatch`] where documents of another repository depend on the document, such as the children of a subset: call
+    /// what the error names.
     pub fn delete(&self, id: impl IntoId) -> Write<'_, Deleted> {
         let (shared, id) = (self.shared(), DocumentId::new(id));
         Write::new(shared.operation("delete"), async move |session| {

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use mongo_patterns_core::action::Write;
+use mongo_patterns_core::catalog::Others;
 use mongo_patterns_core::error::CommandError;
 use mongo_patterns_core::update::failed;
 #[allow(unused_imports)] // the links of the documentation use the kinds
@@ -132,7 +133,8 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     }
 
     /// Replaces the child with the same parent and id, and writes the parent, as [`update`](Self::update) does. The
-    /// child keeps its `_id`.
+    /// child keeps its `_id`, and what other repositories [own](mongo_patterns_core::catalog#owners) in it.
+    // proof: together::replaced::each_call_keeps_what_each_other_repository_owns
     ///
     /// ```no_run
     /// # use mongo_patterns::subset::SubsetRepository;
@@ -147,7 +149,8 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     /// ```
     ///
     /// # Cost
-    /// As [`update`](Self::update).
+    /// As [`update`](Self::update). A repository whose `ensure_indexes()` was not called reads once, by one more round trip, what
+    /// others own.
     ///
     /// # Cancel safety
     /// As [`update`](Self::update). It is idempotent: call it again.
@@ -160,7 +163,8 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
         let child = Child::of(&shared.settings, child);
         Write::new(shared.operation("replace"), async move |session| {
             let Child { parent, id, document } = child?;
-            let write = ParentWrite::of_child(shared, parent, id, replacement(document)?);
+            let others = shared.others().await?;
+            let write = ParentWrite::of_child(shared, parent, id, replacement(document, &others)?);
             Ok(updated(&write::run(write, session).await?))
         })
     }
@@ -272,12 +276,12 @@ fn updated(written: &Written) -> UpdatedChild {
 }
 
 /// The server refuses field names that start with `$` in a replacement, where they would be operators, but accepts them
-/// in an insert and in the result of a pipeline.
-fn replacement(child: RawDocumentBuf) -> Result<Change> {
+/// in an insert and in the result of a pipeline. A pipeline also keeps what other repositories own in the child.
+fn replacement(child: RawDocumentBuf, others: &Others) -> Result<Change> {
     let mut fields = child.iter().flatten();
-    if !fields.any(|(name, _)| name.as_str().starts_with('$')) {
+    if !others.own_fields() && !fields.any(|(name, _)| name.as_str().starts_with('$')) {
         return Ok(Change::Replace(child));
     }
     let child = Document::try_from(&child).map_err(CommandError::from)?;
-    Ok(Change::Update(query::replace_with(child).into()))
+    Ok(Change::Update(query::replace_with(child, others).into()))
 }
