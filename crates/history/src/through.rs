@@ -20,7 +20,11 @@ impl<D> Deletes for HistoryRepository<D> {
     }
 
     fn prepare(&self) -> BoxFuture<'_, Result<()>> {
-        Box::pin(self.shared().check_write())
+        let shared = self.shared();
+        Box::pin(async move {
+            shared.check_write().await?;
+            shared.others().await.map(drop)
+        })
     }
 
     fn delete_in<'a>(&'a self, id: &'a Bson, conn: &'a mut Conn<'_>) -> BoxFuture<'a, Result<bool>> {

@@ -111,6 +111,7 @@ fn public() -> BTreeMap<String, String> {
         ("archive", "Archive"),
         ("archive-files", "FileArchive"),
         ("archive", "Trash"),
+        ("counters", "Counters"),
     ] {
         functions(&crates.join(pattern).join("src"), pattern, &mut public);
         for (number, line) in lines.iter().enumerate() {
@@ -122,8 +123,6 @@ fn public() -> BTreeMap<String, String> {
             }
         }
     }
-    // Without the calls of a repository.
-    functions(&crates.join("counters/src"), "counters", &mut public);
     let of_macro = std::fs::read_to_string(crates.join("core/src/migration/options.rs")).unwrap();
     let (above, _) = of_macro.split_once("pub fn plan(").unwrap();
     let documentation = documentation(&above.trim_end().lines().collect::<Vec<_>>());

@@ -2,11 +2,11 @@
 
 use std::future::ready;
 
-use mongo_patterns::counters::{Counters, CountersBuilder};
+use mongo_patterns::counters::{Counters, CountersBuilder, Repository};
 use mongodb::Collection;
 use mongodb::bson::{Document, doc};
 
-use super::operation::Promise::{Atomic, Steps};
+use super::operation::Promise::{Atomic, Reads, Steps};
 use super::operation::{Call, Model, Of, Operations, UNREAD, calls, retry_policy};
 use support::common::all;
 
@@ -66,6 +66,9 @@ impl Operations for Articles {
             Atomic, "Counters::flush", "of a document", |m| m.one.flush().await;
             Steps, "Counters::flush", "of several documents", |m| m.several.flush().await;
             Atomic, "Counters::run", "that ends", |m| m.existing.run().until(ready(())).await;
+            Steps, "Counters::ensure_indexes", "", |m| m.one.ensure_indexes().await.map(drop);
+            Reads, "Counters::ensure_sharded", "plan", |m| m.one.ensure_sharded().plan().await.map(|plan| plan.len());
+            Reads, "Counters::verify_shard_keys", "", |m| m.one.verify_shard_keys().await;
         }
     }
 }

@@ -216,7 +216,7 @@ impl Role for Counted {
     }
 
     fn repositories(&self) -> Vec<&dyn Repository> {
-        Vec::new()
+        vec![&self.repository]
     }
 
     fn write<'a>(&'a self, _world: &'a World<'_>, id: i32, n: i32) -> BoxFuture<'a, Result<()>> {

@@ -130,7 +130,8 @@ fn append_content(
 ) -> std::result::Result<(), CommandError> {
     for field in document {
         let (name, value) = field?;
-        let is_content = name.as_str() != "_id" && !is_mark(name.as_str());
+        let is_mark = is_mark(name.as_str()) && name.as_str() != KEPT;
+        let is_content = name.as_str() != "_id" && !is_mark;
         if is_content && !settings.is_of_revisions(name.as_str()) {
             to.append(name, value);
         }
