@@ -112,6 +112,8 @@ async fn reads_of_items_have_the_limit_of_their_repository_or_call() {
 #[tokio::test]
 async fn reads_of_documents_have_the_limit_of_their_repository_or_call() {
     testkit::run(async |db| {
+        let sales = archive::sales::builder(db).max_time(OF_REPOSITORY).build().unwrap();
+        sales.ensure_indexes().await.unwrap();
         let books: outlier::Books = outlier::builder(db).max_time(OF_REPOSITORY).build().unwrap();
         books.ensure_indexes().await.unwrap();
         let products: subset::Products = subset::builder(db.database()).max_time(OF_REPOSITORY).build().unwrap();
@@ -133,8 +135,6 @@ async fn reads_of_documents_have_the_limit_of_their_repository_or_call() {
             .unwrap();
         contacts.ensure_indexes().await.unwrap();
         schema::contacts::plant(db, [schema::contacts::v1(1)]).await;
-        let sales = archive::sales::builder(db).max_time(OF_REPOSITORY).build().unwrap();
-        sales.ensure_indexes().await.unwrap();
         let trash = archive::users::builder(db).max_time(OF_REPOSITORY).build().unwrap();
         trash.ensure_indexes().await.unwrap();
         let files = archive::files::builder(db).max_time(OF_REPOSITORY).build().unwrap();

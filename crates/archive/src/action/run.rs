@@ -63,7 +63,6 @@ impl<D> Archive<D> {
     /// entry, and [`IndexMissing`]; [`ensure_indexes`](Repository::ensure_indexes) writes both. [`SettingsMismatch`] too when another
     /// pattern has parts of the documents, such as overflow documents, in a collection that is not
     /// [related](crate::ArchiveBuilder::related).
-    // proof: together::parts::documents_move_and_are_deleted_with_their_parts_only
     ///
     /// With all other documents archived, for the first [document](Error::document_id) that the archive refused, which stays in
     /// its [collection](Error::document_namespace): [`DuplicateKey`] by a unique index, [`ValidationFailed`] by the validator, and
