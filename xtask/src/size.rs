@@ -20,12 +20,12 @@ const END: &str = "<!-- end of cargo xtask size -->\n";
 /// The crates of the library, whose sum is a row, each with its bound: the most lines of code. A change that exceeds a bound
 /// says what leaves for it.
 const LIBRARY: [(&str, usize); 12] = [
-    ("crates/core/src", 12_050),
+    ("crates/core/src", 12_500),
     ("crates/bucket/src", 8_650),
     ("crates/outlier/src", 3_750),
     ("crates/subset/src", 4_400),
     ("crates/embedded/src", 1_710),
-    ("crates/history/src", 3_700),
+    ("crates/history/src", 3_850),
     ("crates/intervals/src", 1_850),
     ("crates/reference/src", 5_050),
     ("crates/schema/src", 1_700),

@@ -64,6 +64,9 @@
 // proof: counters::flushes::counts_that_were_never_sent_stay_after_an_unknown_outcome, counters::documents::a_run_continues_beside_a_document_that_refuses_its_count
 //! - A flush inserts no document, unless it is [asked to](CountersBuilder::upsert): one that was deleted or archived is not inserted again.
 // proof: counters::documents::a_document_that_was_deleted_is_not_inserted_again_unless_asked
+//! - Calls of other repositories that replace or restore a document keep its count, and a flush that is repeated beside them adds nothing
+//!   twice, after [`ensure_indexes`](Repository::ensure_indexes) of the counters.
+// proof: together::replaced::each_call_keeps_what_each_other_repository_owns, together::replaced::eight_writers_of_others_and_eight_that_replace_lose_nothing
 //! - Memory is bounded: [`add`](Counters::add) refuses a count when those of 100,000 documents wait.
 // proof: counters::flushes::a_count_beyond_the_bound_is_refused
 //!

@@ -109,6 +109,9 @@
 //! - A write that [expects](action::Update::expecting) a revision has no effect if the document is at another one, and is
 //!   safe to retry.
 // proof: history::concurrent::read_change_replace_with_an_expected_revision_loses_nothing, history::calls::an_update_at_another_revision_is_refused_and_has_no_effect
+//! - What other repositories [own](mongo_patterns_core::catalog#owners) in a document stays when it is replaced or restored, also beside
+//!   their writers. A deleted document is restored with what they had at its deletion.
+// proof: together::replaced::each_call_keeps_what_each_other_repository_owns, together::replaced::eight_writers_of_others_and_eight_that_replace_lose_nothing, together::deleted::a_deleted_document_is_restored_with_what_others_had_at_its_deletion
 //! - [`update_many`](HistoryRepository::update_many) is many such writes. It updates a document at most once, and only while
 //!   it matches the filter.
 // proof: history::update_many::a_document_that_does_not_match_any_more_stays_as_it_is, history::update_many::a_dropped_call_leaves_each_document_with_all_of_its_revisions

@@ -15,6 +15,7 @@ use crate::write::joined::change;
 impl<D> HistoryRepository<D> {
     /// Deletes the current document, and stores the deletion as a revision without content. The history remains. The revision has what
     /// other repositories [own](mongo_patterns_core::catalog#owners) in the document, for a [`restore`](Self::restore).
+    // proof: together::deleted::a_deleted_document_is_restored_with_what_others_had_at_its_deletion, together::deleted::a_document_on_which_others_depend_is_deleted_by_their_call
     ///
     /// ```no_run
     /// # async fn f(policies: mongo_patterns::history::HistoryRepository<()>) -> mongo_patterns::Result<()> {
@@ -42,7 +43,6 @@ impl<D> HistoryRepository<D> {
     ///
     /// [`SettingsMismatch`], with nothing deleted, where documents of another repository depend on the document, such as the
     /// children of a subset: call what the error names, with `through(..)` this repository.
-    // proof: together::deleted::a_document_on_which_others_depend_is_deleted_by_their_call
     pub fn delete(&self, id: impl IntoId) -> Delete<'_> {
         Delete::create(self.shared(), DocumentId::new(id), None, Document::new())
     }
