@@ -81,7 +81,7 @@ async fn each_call_keeps_what_each_other_repository_owns() {
 #[ignore = "slow: cargo xtask ci"]
 async fn eight_writers_of_others_and_eight_that_replace_lose_nothing() {
     const DOCUMENTS: i32 = 3;
-    const EACH: i32 = 16;
+    const EACH: i32 = 12;
     testkit::run(async |db| {
         for number in 0..places(db).len() {
             empty(db).await;

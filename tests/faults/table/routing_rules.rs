@@ -76,7 +76,7 @@ const TOGETHER: &str = "inserts documents of several shards together";
 const MIGRATED: &str = "a migration reads the whole collection, and a chunk of ids by one command";
 
 #[rustfmt::skip] // a rule in a line or two
-pub(super) const BROADCAST: [Broadcast; 65] = [
+pub(super) const BROADCAST: [Broadcast; 67] = [
     of("bucket", "page", "the manual's read of a page by number is by `_id` only", &[("find", "trades", All)]),
     of("bucket", "count_pages", "the manual's count is by `_id` only", &[("aggregate", "trades", All)]),
     of("bucket", "keys", WHOLE, &[("find", "trades", All)]),
@@ -161,6 +161,10 @@ pub(super) const BROADCAST: [Broadcast; 65] = [
     of("schema", "verify", WHOLE, &[("find", "contacts", All)]),
     of("schema", "migrate", "the older documents are on all shards, and those of a chunk on some",
         &[("find", "contacts", All), ("find", "contacts", Listed), ("update", "contacts", Listed)]),
+    of("counters", "ensure_indexes", "looks for other values in the field without an entry in the catalog",
+        &[("find", "articles", All)]),
+    of("counters", "ensure_sharded", "looks for other values in the field without an entry in the catalog",
+        &[("find", "articles", All)]),
     of("trash", "list", ENTRIES, &[("find", "deleted_users", All)]),
     of("trash", "delete_before", ENTRIES, &[("find", "deleted_users", All), ("delete", "deleted_users", All)]),
     of("archive", "run", MOVED,
