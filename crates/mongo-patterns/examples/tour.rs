@@ -1,10 +1,13 @@
 //! The example of MongoDB's manual, "Group Data with the Bucket Pattern", with a repository on a real server: the
-//! stored documents, the commands on the wire, and what concurrent writers leave of both.
+//! stored documents, the commands on the wire, and what concurrent writers leave of both. Then an order that belongs to several
+//! patterns.
 //!
 //! `cargo run --example tour`
 
 #[path = "support/race.rs"]
 mod race;
+#[path = "support/supplier_orders.rs"]
+mod supplier_orders;
 mod support;
 
 use anyhow::Result;
@@ -76,7 +79,8 @@ async fn main() -> Result<()> {
         print_wire(&recorder);
         print_page(page.as_ref());
     }
-    race::run(&database).await
+    race::run(&database).await?;
+    supplier_orders::run(&database).await
 }
 
 fn trade(r#type: &str, ticker: &str, qty: Option<i32>, quantity: Option<i32>, date: &str) -> Result<Trade> {

@@ -1,5 +1,6 @@
 //! Patterns with an array in the document: a list, a subset of children, embedded children.
 
+use futures::TryStreamExt;
 use futures::future::BoxFuture;
 use mongo_patterns::embedded::EmbeddedRepository;
 use mongo_patterns::outlier::OutlierRepository;
@@ -63,6 +64,10 @@ impl Role for List {
                 let of_order = more.iter().filter(|more| more.get("order") == Some(&Bson::from(id)));
                 stored.extend(of_order.flat_map(|more| numbers(more, "lines_extra", "")));
                 self.acknowledged.check(id, stored, self.name());
+            }
+            if world.moves {
+                // The document can be away after a push has set the flag, and before it stores the element.
+                self.lines.repair().stream().try_collect::<Vec<_>>().await.unwrap();
             }
             finds_nothing(self.name(), self.lines.verify().stream()).await;
         })

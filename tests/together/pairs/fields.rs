@@ -118,6 +118,14 @@ impl Role for Referring {
         })
     }
 
+    fn end<'a>(&'a self, world: &'a World<'_>) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            for customer in IDS.into_iter().filter(|_| world.copies) {
+                self.0.refresh_copies(customer).await.unwrap();
+            }
+        })
+    }
+
     fn check<'a>(&'a self, world: &'a World<'_>) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             let customers = all(&world.stored("customers")).await;

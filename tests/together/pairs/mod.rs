@@ -26,6 +26,8 @@ struct World<'a> {
     db: &'a TestDatabase,
     /// Whether a pattern of the pair removes documents for a time.
     moves: bool,
+    /// Whether a pattern of the pair stores copies of documents.
+    copies: bool,
     /// Of each document. Two patterns that change the content of a document wait for each other, as two parts of a service do.
     content: [tokio::sync::Mutex<()>; 3],
 }
@@ -64,6 +66,11 @@ trait Role: Send + Sync {
 
     /// Whether it removes documents for a time.
     fn moves(&self) -> bool {
+        false
+    }
+
+    /// Whether it stores copies of documents, beside which their references are brought up to date by a follower or a repair.
+    fn copies(&self) -> bool {
         false
     }
 
@@ -145,6 +152,7 @@ async fn try_pair(db: &TestDatabase, [one, other]: [&dyn Role; 2]) {
     let world = World {
         db,
         moves: roles.iter().any(|role| role.moves()),
+        copies: roles.iter().any(|role| role.copies()),
         content: Default::default(),
     };
     let orders = IDS.map(|id| {

@@ -115,6 +115,10 @@ impl Role for Intervals {
         vec![&self.items]
     }
 
+    fn copies(&self) -> bool {
+        true
+    }
+
     fn fields(&self) -> Document {
         let end = DateTime::parse_rfc3339_str("9999-01-01T00:00:00Z").unwrap();
         doc! { "validFrom": DateTime::from_millis(0), "validTo": end, "isValid": true, "prices": [] }
