@@ -14,7 +14,10 @@ use support::common::{all, elsewhere};
 async fn close_cursors(database: Database, collection: &str) {
     let admin = database.client().database("admin");
     let idle = doc! { "type": "idleCursor", "ns": format!("{}.{collection}", database.name()) };
-    let stages = [doc! { "$currentOp": { "allUsers": true, "idleCursors": true } }, doc! { "$match": idle }];
+    let stages = [
+        doc! { "$currentOp": { "allUsers": true, "idleCursors": true } },
+        doc! { "$match": idle },
+    ];
     let mut found = admin.aggregate(stages).await.unwrap();
     while found.advance().await.unwrap() {
         let found = found.deserialize_current().unwrap();
@@ -26,7 +29,11 @@ async fn close_cursors(database: Database, collection: &str) {
 
 fn closing<T>(db: &TestDatabase, collection: &'static str) -> impl Fn(T) + Send + 'static {
     let (uri, database) = (db.server().uri().to_owned(), db.database().name().to_owned());
-    move |_| elsewhere(&uri, &database, async move |database| close_cursors(database, collection).await)
+    move |_| {
+        elsewhere(&uri, &database, async move |database| {
+            close_cursors(database, collection).await
+        })
+    }
 }
 
 /// Ids of several types, of which many have one age.
@@ -51,12 +58,25 @@ async fn a_run_goes_on_where_the_server_has_closed_its_cursor() {
         db.recorder().clear();
         let resumed = || {
             let commands = db.recorder().commands();
-            commands.iter().filter(|command| command.name == "find" && command.command.contains_key("min")).count()
+            commands
+                .iter()
+                .filter(|command| command.name == "find" && command.command.contains_key("min"))
+                .count()
         };
-        let numbers = |documents: Vec<Document>| documents.iter().map(|sale| sale.get_i64("n").unwrap()).collect::<BTreeSet<_>>();
+        let numbers = |documents: Vec<Document>| {
+            documents
+                .iter()
+                .map(|sale| sale.get_i64("n").unwrap())
+                .collect::<BTreeSet<_>>()
+        };
         let everything: BTreeSet<i64> = (0..2500).collect();
 
-        let moved = archive.run().chunk(500).on_progress(closing(db, "sales")).await.unwrap();
+        let moved = archive
+            .run()
+            .chunk(500)
+            .on_progress(closing(db, "sales"))
+            .await
+            .unwrap();
         assert_eq!((moved.documents, moved.conflicts, moved.busy), (2500, 0, 0));
         assert!(resumed() >= 2, "{}", resumed());
         assert_eq!(numbers(all(&archived(db)).await), everything);
@@ -64,7 +84,12 @@ async fn a_run_goes_on_where_the_server_has_closed_its_cursor() {
 
         // In the order of the `_id`s.
         db.recorder().clear();
-        let moved = archive.restore_many(doc! {}).chunk(500).on_progress(closing(db, "old_sales")).await.unwrap();
+        let moved = archive
+            .restore_many(doc! {})
+            .chunk(500)
+            .on_progress(closing(db, "old_sales"))
+            .await
+            .unwrap();
         assert_eq!(moved.documents, 2500);
         assert!(resumed() >= 2, "{}", resumed());
         assert_eq!(numbers(all(&current(db)).await), everything);

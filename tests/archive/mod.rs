@@ -4,6 +4,7 @@ pub(crate) mod books;
 pub(crate) mod books_concurrent;
 pub(crate) mod calls;
 pub(crate) mod concurrent;
+pub(crate) mod lost_cursor;
 pub(crate) mod pages;
 pub(crate) mod policies;
 pub(crate) mod revisions;

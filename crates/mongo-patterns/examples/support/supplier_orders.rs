@@ -52,8 +52,15 @@ static ORDERS_V1: LazyLock<Versions<OrderV1>> = LazyLock::new(|| {
 
 static ORDERS: LazyLock<Versions<Order>> = LazyLock::new(|| {
     let versions = Versions::builder("schemaVersion").step(1, |old: OrderV1| {
-        let total = Total { amount: old.total, currency: "EUR".to_owned() };
-        Ok(Order { id: old.id, placed: old.placed, total })
+        let total = Total {
+            amount: old.total,
+            currency: "EUR".to_owned(),
+        };
+        Ok(Order {
+            id: old.id,
+            placed: old.placed,
+            total,
+        })
     });
     versions.build().expect("the steps have no gap")
 });
@@ -85,7 +92,9 @@ impl<O> Shop<O> {
     async fn open(database: &Database) -> Result<Self> {
         let of = |name: &str| database.collection::<Document>(name);
         let shop = Self {
-            orders: HistoryRepository::builder(of("orders"), of("order_revisions")).id_field("_id").build()?,
+            orders: HistoryRepository::builder(of("orders"), of("order_revisions"))
+                .id_field("_id")
+                .build()?,
             suppliers: ReferenceRepository::builder(of("orders"), of("suppliers"))
                 .reference_field("supplier")
                 .copied_fields(["name"])
@@ -116,7 +125,14 @@ pub(crate) async fn run(database: &Database) -> Result<()> {
 
     println!("\n# An order of the first release, with a supplier and three views\n");
     let placed = DateTime::parse_rfc3339_str("2023-10-26T15:47:03Z")?;
-    first.orders.insert(&Versioned(OrderV1 { id: 7, placed, total: 20 })).await?;
+    first
+        .orders
+        .insert(&Versioned(OrderV1 {
+            id: 7,
+            placed,
+            total: 20,
+        }))
+        .await?;
     first.suppliers.set_reference(7, 1).await?;
     first.views.add(7, 3)?;
     first.views.flush().await?;
@@ -127,8 +143,15 @@ pub(crate) async fn run(database: &Database) -> Result<()> {
     // ANCHOR: replace
     let mut order = second.orders.get(7).await?.expect("the order of the first release");
     order.document.0.total.amount += 5; // converted when it was read
-    let recorded = second.orders.replace(7, &order.document).expecting(order.revision).await?;
-    second.suppliers.update_source(1, doc! { "$set": { "name": "Ann & Co." } }).await?;
+    let recorded = second
+        .orders
+        .replace(7, &order.document)
+        .expecting(order.revision)
+        .await?;
+    second
+        .suppliers
+        .update_source(1, doc! { "$set": { "name": "Ann & Co." } })
+        .await?;
     // ANCHOR_END: replace
     println!("revision {}:", recorded.revision);
     print_order(database, "orders").await?;
@@ -146,13 +169,21 @@ pub(crate) async fn run(database: &Database) -> Result<()> {
     // ANCHOR: restore
     let moved = second.archive.run().await?;
     let keep = OnReferences::KeepCopy;
-    second.suppliers.delete_source(1).on_references(keep).through(&second.trash).await?;
+    second
+        .suppliers
+        .delete_source(1)
+        .on_references(keep)
+        .through(&second.trash)
+        .await?;
     let refused = second.archive.restore(7).through(&second.suppliers).await;
     ensure!(refused.is_err_and(|error| error.kind() == ErrorKind::NotFound)); // it would refer to nothing
     second.trash.restore(1).await?;
     second.archive.restore(7).through(&second.suppliers).await?;
     // ANCHOR_END: restore
-    println!("archived: {} document, {} revisions; restored:", moved.documents, moved.related);
+    println!(
+        "archived: {} document, {} revisions; restored:",
+        moved.documents, moved.related
+    );
     print_order(database, "orders").await?;
 
     let findings: Vec<_> = second.orders.verify().stream().try_collect().await?;
@@ -162,7 +193,11 @@ pub(crate) async fn run(database: &Database) -> Result<()> {
 }
 
 async fn print_order(database: &Database, collection: &str) -> Result<()> {
-    let mut order = database.collection::<Document>(collection).find_one(doc! { "_id": 7 }).await?.unwrap_or_default();
+    let mut order = database
+        .collection::<Document>(collection)
+        .find_one(doc! { "_id": 7 })
+        .await?
+        .unwrap_or_default();
     order.remove("time"); // that of the server
     order.remove("views_batches");
     println!("{}\n", shell::pretty(&order.into()));
