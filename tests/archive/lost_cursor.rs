@@ -21,7 +21,12 @@ async fn close_cursors(database: Database, collection: &str) {
     let mut all = admin.aggregate([stages[0].clone()]).await.unwrap();
     while all.advance().await.unwrap() {
         let one = all.deserialize_current().unwrap();
-        eprintln!("OP {} {:?} {:?}", one.get_str("type").unwrap_or_default(), one.get("ns"), one.get("cursor"));
+        eprintln!(
+            "OP {} {:?} {:?}",
+            one.get_str("type").unwrap_or_default(),
+            one.get("ns"),
+            one.get("cursor")
+        );
     }
     let mut found = admin.aggregate(stages).await.unwrap();
     while found.advance().await.unwrap() {
@@ -92,7 +97,7 @@ async fn a_run_goes_on_where_the_server_has_closed_its_cursor() {
         let moved = archive
             .restore_many(doc! {})
             .chunk(500)
-            .on_progress(closing(db, "old_sales"))
+            .on_progress(closing(db, "archived_sales"))
             .await
             .unwrap();
         assert_eq!(moved.documents, 2500);
