@@ -130,7 +130,12 @@ async fn delete(shop: &Shop, of: Other, id: i32, other: Other) -> bool {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_parent_and_a_list_are_deleted_through_another_repository() {
     const SUPPLIERS: i32 = 8;
-    for (of, other) in [(Other::Subset, Other::Trash), (Other::List, Other::Trash)] {
+    for (of, other) in [
+        (Other::Subset, Other::Trash),
+        (Other::Subset, Other::History),
+        (Other::List, Other::Trash),
+        (Other::List, Other::History),
+    ] {
         testkit::run(async |db| {
             let processes = [Shop::new(db), Shop::new(db)];
             let shop = &processes[0];
