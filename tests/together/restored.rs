@@ -1,4 +1,4 @@
-//! Documents with references that come back from a trash or an archive, while their sources change.
+//! Documents with references that are restored from a trash or an archive, while their sources change.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use support::reference::{
     Orders, add_customers, assert_current, builder, copy_in, customer, customers, judge, order, rename, stored,
 };
 
-/// How orders leave their collection, and come back.
+/// How orders leave their collection, and are restored.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Way {
     Trash,
@@ -182,7 +182,7 @@ async fn a_source_that_is_gone_refuses_the_restore() {
 
 /// A copy that was marked before the order was deleted says that its source is gone. A source that is back removes the mark.
 #[tokio::test]
-async fn a_copy_of_a_deleted_source_that_was_kept_comes_back() {
+async fn a_kept_copy_of_a_deleted_source_is_restored() {
     testkit::run(async |db| {
         for way in WAYS {
             let shop = Shop::with_customers(db).await;
@@ -190,7 +190,7 @@ async fn a_copy_of_a_deleted_source_that_was_kept_comes_back() {
             let deletion = shop.orders.delete_source(1).on_references(OnReferences::KeepCopy);
             assert_eq!(deletion.await.unwrap().copies, 1);
             let marked = copy_in(db, 7).await;
-            assert_eq!(marked.get_bool("deleted").unwrap(), true);
+            assert!(marked.get_bool("deleted").unwrap());
             shop.remove(way, &[7]).await;
             shop.restore(way, 7).await.unwrap();
             assert_eq!(copy_in(db, 7).await, marked, "{way:?}");
@@ -323,7 +323,7 @@ async fn a_repository_of_other_documents_is_refused() {
     .await;
 }
 
-/// Orders go and come back while their customers are renamed and deleted. Some of the restores are dropped.
+/// Orders are deleted and restored while their customers are renamed and deleted. Some of the restores are dropped.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_restored_order_dangles_beside_writers_of_sources() {
     const CUSTOMERS: i32 = 12;

@@ -344,10 +344,9 @@ async fn other_related_collections_are_refused() {
         books.insert(&book_of(0, 9)).await.unwrap();
         trash.delete(1).await.unwrap();
         let entry = all(&db.plain_collection("mongo_patterns")).await.into_iter();
-        let entry = entry.map(|entry| entry.get_document("settings").unwrap().clone());
+        let mut entry = entry.map(|entry| entry.get_document("settings").unwrap().clone());
         let settings = entry
-            .filter(|settings| settings.contains_key("trash_collection"))
-            .next()
+            .find(|settings| settings.contains_key("trash_collection"))
             .unwrap();
         let namespace = format!("{}.{}", db.database().name(), HOT[1]);
         assert_eq!(
@@ -380,7 +379,7 @@ async fn other_related_collections_are_refused() {
 
 /// The related documents are in another database, which their entries name.
 #[tokio::test]
-async fn related_documents_of_another_database_come_back() {
+async fn related_documents_of_another_database_are_restored() {
     testkit::run(async |db| {
         let elsewhere = db.client().database(&format!("{}_2", db.database().name()));
         let deleted = elsewhere.collection::<Document>("deleted");

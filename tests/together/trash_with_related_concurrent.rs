@@ -114,7 +114,7 @@ async fn no_push_is_lost_beside_deletions_and_restores() {
         found.retain(|element, times| !unknown.contains(element) || *times != 1);
         assert_eq!(found, BTreeMap::new());
 
-        // Every set comes back as a whole.
+        // Every set is restored as a whole.
         for id in 0..LISTS {
             books.delete(id).await.unwrap();
             while trash.restore(id).await.is_ok() {

@@ -21,7 +21,7 @@ const END: &str = "<!-- end of cargo xtask size -->\n";
 /// says what leaves for it.
 const LIBRARY: [(&str, usize); 12] = [
     ("crates/core/src", 12_500),
-    ("crates/bucket/src", 8_650),
+    ("crates/bucket/src", 8_700),
     ("crates/outlier/src", 3_750),
     ("crates/subset/src", 4_400),
     ("crates/embedded/src", 1_710),
@@ -29,7 +29,7 @@ const LIBRARY: [(&str, usize); 12] = [
     ("crates/intervals/src", 1_850),
     ("crates/reference/src", 5_050),
     ("crates/schema/src", 1_700),
-    ("crates/archive/src", 1_750),
+    ("crates/archive/src", 2_100),
     ("crates/archive-files/src", 950),
     ("crates/counters/src", 600),
 ];

@@ -1,7 +1,7 @@
 //! The shard keys of the documentation.
 
 /// The collections of the operations, and the fields by which the documentation shards them.
-pub(super) const SHARD_KEYS: [(&str, &str); 22] = [
+pub(super) const SHARD_KEYS: [(&str, &str); 23] = [
     ("articles", "_id"),
     ("trades", "customerId"),
     ("sales", "_id"),
@@ -24,6 +24,7 @@ pub(super) const SHARD_KEYS: [(&str, &str); 22] = [
     ("archived_extra_sales", "book_id"),
     ("users", "_id"),
     ("deleted_users", "document._id"),
+    ("deleted_sales", "document._id"),
 ];
 
 /// Collections of the operations for which the documentation names no shard key, and the reason.

@@ -26,6 +26,7 @@ pub(super) struct Broadcast {
 const WHOLE: &str = "reads the whole collection";
 const MOVED: &str = "old documents are on all shards, and a chunk is found by `_id`s";
 const ENTRIES: &str = "the entries of a time are on all shards";
+const RELATED: &str = "each related entry is on the shard of its own document's `_id`";
 const BY_ID: &str = "a bucket of the key whose key field has another value can be on any shard, as documented";
 
 const fn of(
@@ -76,7 +77,7 @@ const TOGETHER: &str = "inserts documents of several shards together";
 const MIGRATED: &str = "a migration reads the whole collection, and a chunk of ids by one command";
 
 #[rustfmt::skip] // a rule in a line or two
-pub(super) const BROADCAST: [Broadcast; 67] = [
+pub(super) const BROADCAST: [Broadcast; 69] = [
     of("bucket", "page", "the manual's read of a page by number is by `_id` only", &[("find", "trades", All)]),
     of("bucket", "count_pages", "the manual's count is by `_id` only", &[("aggregate", "trades", All)]),
     of("bucket", "keys", WHOLE, &[("find", "trades", All)]),
@@ -166,7 +167,11 @@ pub(super) const BROADCAST: [Broadcast; 67] = [
     of("counters", "ensure_sharded", "looks for other values in the field without an entry in the catalog",
         &[("find", "articles", All)]),
     of("trash", "list", ENTRIES, &[("find", "deleted_users", All)]),
-    of("trash", "delete_before", ENTRIES, &[("find", "deleted_users", All), ("delete", "deleted_users", All)]),
+    of("trash", "delete_before", ENTRIES,
+        &[("find", "deleted_users", All), ("delete", "deleted_users", All), ("find", "deleted_sales", All),
+            ("delete", "deleted_sales", All)]),
+    of("trash", "delete", RELATED, &[("insert", "deleted_sales", Listed)]),
+    of("trash", "restore", RELATED, &[("find", "deleted_sales", All), ("delete", "deleted_sales", All)]),
     of("archive", "run", MOVED,
         &[("find", "sales", All), ("find", "sales", Listed), ("delete", "sales", Listed),
             ("insert", "archived_sales", Listed), ("find", "archived_sales", Listed),

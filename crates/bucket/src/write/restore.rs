@@ -4,7 +4,7 @@
 //!
 //! ## Why can a window have two open buckets?
 //!
-//! A late item of a window whose last bucket was archived opens another one. When the first one comes back, the index of open
+//! A late item of a window whose last bucket was archived opens another one. When the first one is restored, the index of open
 //! buckets refuses it. The `_id`s can be equal too, because each is free in its own collection.
 
 use std::collections::BTreeMap;
