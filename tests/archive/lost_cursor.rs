@@ -18,16 +18,6 @@ async fn close_cursors(database: Database, collection: &str) {
         doc! { "$currentOp": { "allUsers": true, "idleCursors": true } },
         doc! { "$match": idle },
     ];
-    let mut all = admin.aggregate([stages[0].clone()]).await.unwrap();
-    while all.advance().await.unwrap() {
-        let one = all.deserialize_current().unwrap();
-        eprintln!(
-            "OP {} {:?} {:?}",
-            one.get_str("type").unwrap_or_default(),
-            one.get("ns"),
-            one.get("cursor")
-        );
-    }
     let mut found = admin.aggregate(stages).await.unwrap();
     while found.advance().await.unwrap() {
         let found = found.deserialize_current().unwrap();

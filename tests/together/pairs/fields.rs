@@ -2,17 +2,14 @@
 
 use futures::future::BoxFuture;
 use mongo_patterns::counters::Counters;
-use mongo_patterns::reference::ReferenceRepository;
 use mongo_patterns::schema::SchemaRepository;
 use mongo_patterns::{Error, ErrorKind, Repository, Result};
 use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{Bson, Document, doc};
 use tokio::sync::Mutex;
 
-use super::{Acknowledged, IDS, Role, World, finds_nothing, numbers};
+use super::{Acknowledged, IDS, References, Role, World, finds_nothing, numbers};
 use support::common::{all, integer, patient};
-
-type References = ReferenceRepository<Document, Document>;
 
 /// The documents are sources of deliveries.
 pub(super) struct Source(References);
@@ -35,6 +32,10 @@ impl Role for Source {
 
     fn repositories(&self) -> Vec<&dyn Repository> {
         vec![&self.0]
+    }
+
+    fn references(&self) -> Option<&References> {
+        Some(&self.0)
     }
 
     fn write<'a>(&'a self, world: &'a World<'_>, id: i32, n: i32) -> BoxFuture<'a, Result<()>> {
@@ -185,6 +186,11 @@ impl Role for Versioned {
             self.acknowledged.add(id, n);
             Ok(())
         })
+    }
+
+    fn end<'a>(&'a self, _world: &'a World<'_>) -> BoxFuture<'a, ()> {
+        // A document that was away at each of its writes.
+        Box::pin(async move { drop(self.orders.migrate().await.unwrap()) })
     }
 
     fn check<'a>(&'a self, world: &'a World<'_>) -> BoxFuture<'a, ()> {

@@ -10,10 +10,13 @@ use std::sync::Mutex;
 
 use futures::future::{BoxFuture, join_all};
 use futures::{Stream, TryStreamExt};
+use mongo_patterns::reference::ReferenceRepository;
 use mongo_patterns::{Error, ErrorKind, Repository, Result};
 use mongo_patterns_testkit::TestDatabase;
 use mongodb::Collection;
 use mongodb::bson::{Bson, DateTime, Document, doc};
+
+type References = ReferenceRepository<Document, Document>;
 
 /// The `_id`s of the documents.
 const IDS: [i32; 3] = [1, 2, 3];
@@ -28,6 +31,8 @@ struct World<'a> {
     moves: bool,
     /// Whether a pattern of the pair stores copies of documents.
     copies: bool,
+    /// The references to the documents, if they are sources.
+    references: Option<&'a References>,
     /// Of each document. Two patterns that change the content of a document wait for each other, as two parts of a service do.
     content: [tokio::sync::Mutex<()>; 3],
 }
@@ -72,6 +77,11 @@ trait Role: Send + Sync {
     /// Whether it stores copies of documents, beside which their references are brought up to date by a follower or a repair.
     fn copies(&self) -> bool {
         false
+    }
+
+    /// The references to the documents, if they are sources: other repositories delete one through these.
+    fn references(&self) -> Option<&References> {
+        None
     }
 
     /// One of its writes, by a number that no other one has.
@@ -153,6 +163,7 @@ async fn try_pair(db: &TestDatabase, [one, other]: [&dyn Role; 2]) {
         db,
         moves: roles.iter().any(|role| role.moves()),
         copies: roles.iter().any(|role| role.copies()),
+        references: roles.iter().find_map(|role| role.references()),
         content: Default::default(),
     };
     let orders = IDS.map(|id| {

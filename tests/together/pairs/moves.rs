@@ -6,6 +6,7 @@ use futures::future::BoxFuture;
 use mongo_patterns::archive::{Archive, Trash};
 use mongo_patterns::history::HistoryRepository;
 use mongo_patterns::intervals::IntervalRepository;
+use mongo_patterns::reference::OnReferences;
 use mongo_patterns::{Error, ErrorKind, Repository, Result};
 use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{Bson, DateTime, Document, doc};
@@ -157,10 +158,10 @@ pub(super) struct Trashed(Trash<Document>);
 
 impl Trashed {
     pub(super) fn new(db: &TestDatabase) -> Self {
-        let trash = Trash::builder(
-            db.collection::<Document>("orders"),
-            db.collection::<Document>("deleted_orders"),
-        );
+        let collection = |name: &str| db.collection::<Document>(name);
+        let trash = Trash::builder(collection("orders"), collection("deleted_orders"))
+            .related(collection("more_lines"), "order")
+            .related(collection("notes"), "order");
         Self(trash.retry(patient()).build().unwrap())
     }
 }
@@ -178,9 +179,16 @@ impl Role for Trashed {
         true
     }
 
-    fn write<'a>(&'a self, _world: &'a World<'_>, id: i32, n: i32) -> BoxFuture<'a, Result<()>> {
+    fn write<'a>(&'a self, world: &'a World<'_>, id: i32, n: i32) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            if self.0.delete(id).by(n).await?.found {
+            let found = match world.references {
+                None => self.0.delete(id).by(n).await?.found,
+                Some(references) => {
+                    let deletion = references.delete_source(id).on_references(OnReferences::KeepCopy);
+                    deletion.through(&self.0).await?.found
+                }
+            };
+            if found {
                 assert!(!self.0.restore(id).await.unwrap().already_there);
             }
             Ok(())

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use mongo_patterns_core::array::Encoded;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::lanes::{BatchOutcome, Entered, Lane, Target};
-use mongo_patterns_core::{ErrorKind, Result, document_id};
+use mongo_patterns_core::{Result, document_id};
 use mongodb::bson::Bson;
 
 use crate::form::layout::DOCUMENT_BYTES;
@@ -53,13 +53,9 @@ impl Target for List {
     async fn store(&self, elements: &[Encoded], lane: Lane) -> BatchOutcome<Pushed> {
         let mut push = PushWrite::new(&self.shared, &self.id, elements, false);
         let error = push.push(&mut Conn::in_lane(lane)).await.err();
-        let (inline, overflow) = match &error {
-            // The document was deleted concurrently, with the elements that were stored.
-            Some(error) if error.kind() == ErrorKind::NotFound => (0, 0),
-            _ => (push.inline, push.overflow),
-        };
-        let in_array = repeat_with(|| Ok(Pushed::Inline)).take(inline);
-        let in_overflow = repeat_with(|| Ok(Pushed::Overflow)).take(overflow);
+        // Also if the document is not found after that: it was deleted with these elements, or moved to an archive.
+        let in_array = repeat_with(|| Ok(Pushed::Inline)).take(push.inline);
+        let in_overflow = repeat_with(|| Ok(Pushed::Overflow)).take(push.overflow);
         BatchOutcome {
             results: in_array.chain(in_overflow).collect(),
             error,

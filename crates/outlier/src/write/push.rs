@@ -235,9 +235,9 @@ pub(crate) async fn push_one(
     check_elements(shared, std::slice::from_ref(element))?;
     let mut push = PushWrite::new(shared, id, std::slice::from_ref(element), once);
     if let Err(error) = push.push(conn).await {
-        return Err(match (error.kind(), push.stored()) {
-            (ErrorKind::NotFound, _) | (_, 0) => error,
-            (_, stored) => with_stored(error, stored, conn),
+        return Err(match push.stored() {
+            0 => error,
+            stored => with_stored(error, stored, conn),
         });
     }
     Ok(match (push.is_present, push.inline) {
@@ -256,12 +256,7 @@ pub(crate) async fn push_many(
 ) -> Result<PushedMany> {
     let mut push = PushWrite::new(shared, id, elements, false);
     if let Err(error) = push.push(conn).await {
-        let stored = match error.kind() {
-            // The document was deleted concurrently, with the elements that were stored.
-            ErrorKind::NotFound => 0,
-            _ => push.stored(),
-        };
-        return Err(with_stored(error, stored, conn));
+        return Err(with_stored(error, push.stored(), conn));
     }
     Ok(PushedMany {
         inline: push.inline as u64,
