@@ -31,8 +31,8 @@ fn closing<T>(db: &TestDatabase, collection: &'static str) -> impl Fn(T) + Send 
     let (uri, database) = (db.server().uri().to_owned(), db.database().name().to_owned());
     move |_| {
         elsewhere(&uri, &database, async move |database| {
-            close_cursors(database, collection).await
-        })
+            close_cursors(database, collection).await;
+        });
     }
 }
 
@@ -48,7 +48,7 @@ fn ids() -> Vec<Bson> {
 }
 
 #[tokio::test]
-async fn a_run_goes_on_where_the_server_has_closed_its_cursor() {
+async fn a_run_resumes_where_the_server_has_closed_its_cursor() {
     testkit::run(async |db| {
         let archive = builder(db).build().unwrap();
         archive.ensure_indexes().await.unwrap();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use futures::future::join_all;
-use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongo_patterns_testkit::{self as testkit, RecordedCommand, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
 use super::owners::{One, Place};
@@ -141,7 +141,7 @@ async fn eight_writers_of_others_and_eight_that_replace_lose_nothing() {
 pub(super) async fn sent<T>(db: &TestDatabase, call: impl IntoFuture<Output = T>) -> (T, Vec<String>, Vec<Document>) {
     db.recorder().clear();
     let done = call.into_future().await;
-    let essences = db.recorder().commands().iter().map(|sent| sent.essence()).collect();
+    let essences = db.recorder().commands().iter().map(RecordedCommand::essence).collect();
     (done, db.recorder().names(), essences)
 }
 

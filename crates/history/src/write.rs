@@ -28,6 +28,7 @@ pub(crate) mod delete_old;
 pub(crate) mod insert;
 pub(crate) mod insert_many;
 pub(crate) mod joined;
+mod others;
 pub(crate) mod record;
 pub(crate) mod restore;
 pub(crate) mod update_many;

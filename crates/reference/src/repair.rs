@@ -11,7 +11,7 @@ use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::progress::Reporter;
 use mongo_patterns_core::verify::scan;
 use mongo_patterns_core::{Error, Result};
-use mongodb::bson::{Bson, Document};
+use mongodb::bson::Document;
 
 use self::finding::{Problem, Repaired, Unrepaired};
 use self::scan::{Found, find_problems, is_still_there};
@@ -23,7 +23,7 @@ use crate::repository::Shared;
 use crate::results::OnReferences;
 use crate::write::delete::update_of;
 use crate::write::source::change;
-use crate::write::sweep::{sweep, update_copies};
+use crate::write::sweep::{sweep, unmark_deleted};
 
 /// Checks the indexes, and repairs what a scan finds.
 pub(crate) fn repairs<'a>(
@@ -103,22 +103,6 @@ async fn copy_once(shared: &Shared, findings: &Found<'_>) -> Result<Option<Unrep
         overwrite(shared, findings, &source).await?;
     }
     Ok(unrepaired)
-}
-
-/// Removes the mark of a deleted source from all copies that follow it. Returns the number of changed documents; `None` if it
-/// was deleted concurrently, and they are marked again.
-pub(crate) async fn unmark_deleted(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Option<u64>> {
-    let mut copies = 0;
-    for field in shared.settings.followed() {
-        copies += update_copies(shared, field, &CopyUpdate::unmark_deleted(field, id), conn).await?;
-    }
-    if copies == 0 || find_source(shared, id, conn).await?.is_some() {
-        return Ok(Some(copies));
-    }
-    for field in shared.settings.followed() {
-        update_copies(shared, field, &CopyUpdate::mark_deleted(field, id), conn).await?;
-    }
-    Ok(None)
 }
 
 /// Makes a copy with the version of its source, or an older one, equal to it. For sources with a history, whose version is not

@@ -38,7 +38,7 @@ pub struct ChunkedFind {
     index: Option<Document>,
 }
 
-/// A walk that has begun. It goes on after the last document if the server closes its cursor.
+/// A walk that has begun. It resumes after the last document if the server closes its cursor.
 pub struct Chunks {
     walk: ChunkedFind,
     collection: Collection<RawDocumentBuf>,

@@ -14,25 +14,17 @@
 
 use futures::future::BoxFuture;
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::error::CommandError;
 use mongo_patterns_core::{Result, RetryPolicy, transaction};
 use mongodb::bson::Bson;
 use mongodb::bson::oid::ObjectId;
 
 use super::change::with_head;
-use super::record::insert_new;
+use super::record::{Behind, insert_new};
 use crate::form::document::{Head, copy};
 use crate::query;
 use crate::query::options;
 use crate::read::{find_current, find_newest};
 use crate::repository::Shared;
-
-/// Why the transaction of a write failed, besides its error: the document is behind its revisions.
-#[derive(Debug, Default)]
-pub(crate) struct Behind {
-    /// The error of the copy whose revision is stored already.
-    pub(crate) refused: Option<CommandError>,
-}
 
 /// The body of the transaction of a write.
 type Body<C, T> = for<'b, 's> fn(&'b mut Conn<'s>, &'b mut C, &'b mut Behind) -> BoxFuture<'b, Result<T>>;

@@ -14,8 +14,8 @@ use crate::repository::Shared;
 use crate::results::Recorded;
 use crate::settings::Settings;
 use crate::write::change::with_head;
+use crate::write::others::with_fields_of_others;
 use crate::write::record::{Changed, insert_new};
-use crate::write::restore::with_fields_of_others;
 
 /// Inserts a document.
 pub(crate) async fn insert(

@@ -26,9 +26,9 @@ use mongo_patterns_core::{Error, ErrorKind, Result, document_id};
 use mongodb::ClientSession;
 use mongodb::bson::Bson;
 
-use super::behind::{self, Behind};
+use super::behind;
 use super::change::{Attempt, Request};
-use super::record::{Changed, delete_current, finish, insert_copies};
+use super::record::{Behind, Changed, delete_current, finish, insert_copies};
 use crate::form::document::Head;
 use crate::repository::{ChangesOfDocument, Shared};
 use crate::results::{Recorded, not_found};

@@ -6,7 +6,6 @@ use mongo_patterns_core::{Error, ErrorKind, Result};
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{RawDocument, RawDocumentBuf};
 
-use super::behind::Behind;
 use crate::form::document::{Head, copy, id_in};
 use crate::query;
 use crate::query::options;
@@ -18,6 +17,13 @@ use crate::settings::Settings;
 pub(crate) struct Changed {
     pub(crate) document: RawDocumentBuf,
     pub(crate) head: Head,
+}
+
+/// Why the transaction of a write failed, besides its error: the document is behind its revisions.
+#[derive(Debug, Default)]
+pub(crate) struct Behind {
+    /// The error of the copy whose revision is stored already.
+    pub(crate) refused: Option<CommandError>,
 }
 
 /// Stores the copy of a change, and removes the document of a deletion.

@@ -1,14 +1,12 @@
 //! The restoration of a revision, as a new one.
 
-use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::stored::value;
 use mongo_patterns_core::{Error, ErrorKind, Result};
 use mongodb::ClientSession;
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, Document, RawDocument, doc};
 
 use super::upsert;
-use crate::form::document::{Encoded, Head, content, id_of_revision, invalid_argument, kept_in};
+use crate::form::document::{Encoded, Head, content, id_of_revision, invalid_argument};
 use crate::query::change::Change;
 use crate::read::find_revision;
 use crate::repository::Shared;
@@ -40,44 +38,6 @@ pub(crate) async fn restore(
     document.extend(content.clone());
     let encoded = Encoded { id, document, with };
     upsert::upsert_in_lane(shared, &encoded, Change::Restore(content), expected, &mut conn).await
-}
-
-/// Sets what other repositories own in a document that is inserted again, as it was at the deletion. A deletion that a follower
-/// recorded, or one before the repositories were set up, does not have it: then it is that of the last revision before. `None` where
-/// they own nothing.
-pub(super) async fn with_fields_of_others(
-    shared: &Shared,
-    encoded: &Encoded,
-    newest: Head,
-    conn: &mut Conn<'_>,
-) -> Result<Option<Encoded>> {
-    let others = shared.known_others();
-    let mut missing: Vec<&String> = others.kept().iter().collect();
-    if missing.is_empty() {
-        return Ok(None);
-    }
-    let mut encoded = encoded.clone();
-    for revision in [newest.revision, newest.revision.saturating_sub(1)] {
-        let Some(stored) = find_revision(shared, &encoded.id, revision, conn).await? else {
-            break;
-        };
-        let is_deleted = Head::read(&shared.settings, &stored).is_some_and(|head| head.is_deleted);
-        let kept = kept_in(&shared.settings, &stored);
-        missing.retain(|field| {
-            if is_deleted && !kept.contains(field) {
-                return true;
-            }
-            match value(&stored, field.as_str()) {
-                Some(value) => drop(encoded.document.insert(field.as_str(), value)),
-                None => drop(encoded.document.remove(field.as_str())),
-            }
-            false
-        });
-        if missing.is_empty() {
-            break;
-        }
-    }
-    Ok(Some(encoded))
 }
 
 /// Returns the `_id` of the document, if it is inserted again.

@@ -5,10 +5,10 @@ use mongo_patterns_core::{Error, ErrorKind, Result};
 use mongodb::ClientSession;
 use mongodb::bson::Document;
 
-use super::behind::{self, Behind};
+use super::behind;
 use super::change::{Attempt, Request, no_match};
 use super::insert::Insert;
-use super::record::finish;
+use super::record::{Behind, finish};
 use crate::form::document::Encoded;
 use crate::query::change::Change;
 use crate::repository::Shared;

@@ -170,7 +170,8 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// Those of [`push`](Self::push).
+    /// Those of [`push`](Self::push). [`NotFound`] with a [`stored_count`](mongo_patterns_core::Error::stored_count) above 0 when the
+    /// document was deleted or archived between two commands, with the elements that were stored.
     pub fn push_many(&self, id: impl IntoId, elements: &[E]) -> Write<'_, PushedMany> {
         let (shared, id, elements) = (self.shared(), DocumentId::new(id), Encoded::all(elements.iter()));
         Write::new(shared.operation("push_many"), async move |session| {

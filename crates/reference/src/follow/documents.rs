@@ -16,12 +16,12 @@ use crate::query::options;
 use crate::read::{Invalid, find_sources_or};
 use crate::repair::finding::Problem;
 use crate::repair::scan::{Found, confirm, examine_ids};
-use crate::repair::{overwrite, release, remove_version, unmark_deleted};
+use crate::repair::{overwrite, release, remove_version};
 use crate::repository::Shared;
 use crate::results::OnReferences;
 use crate::settings::ReferenceField;
 use crate::write::source::change;
-use crate::write::sweep::{sweep, sweep_field};
+use crate::write::sweep::{sweep, sweep_field, unmark_deleted};
 
 /// The problems of the copies of one source.
 struct OfSource<'a> {

@@ -19,13 +19,12 @@ use crate::form::source::Source;
 use crate::query;
 use crate::query::{follow as commands, options, scan};
 use crate::read::{Invalid, Sources, find_source, find_sources_or, newest_copy};
-use crate::repair::unmark_deleted;
 use crate::repository::Shared;
 use crate::results::OnReferences;
 use crate::settings::ReferenceField;
 use crate::write::delete::update_of;
 use crate::write::source::change;
-use crate::write::sweep::{sweep, update_copies};
+use crate::write::sweep::{sweep, unmark_deleted, update_copies};
 
 /// How often a source is read again because it was updated while its copies were compared.
 const READS: u32 = 3;

@@ -12,11 +12,10 @@ use crate::form::update::SourceUpdate;
 use crate::query;
 use crate::query::options;
 use crate::read::{find_source, newest_copy, projection, source_of};
-use crate::repair::unmark_deleted;
 use crate::repository::Shared;
 use crate::results::{UpdatedSource, no_source};
 use crate::write::is_in_transaction;
-use crate::write::sweep::sweep;
+use crate::write::sweep::{sweep, unmark_deleted};
 
 const INVALID_VERSION: &str = "the source is updated, but its version is not an integer from 0, and no copy was written: see document_id(), correct the version, then call refresh_copies()";
 

@@ -10,7 +10,7 @@ use crate::form::id::distinct;
 use crate::form::source::{Source, stored_version};
 use crate::query;
 use crate::query::{CopyUpdate, options, scan};
-use crate::read::find_sources;
+use crate::read::{find_source, find_sources};
 use crate::repository::Shared;
 use crate::settings::ReferenceField;
 use crate::write::is_in_transaction;
@@ -113,4 +113,20 @@ pub(crate) async fn sweep_all(shared: &Shared) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Removes the mark of a deleted source from all copies that follow it. Returns the number of changed documents; `None` if it
+/// was deleted concurrently, and they are marked again.
+pub(crate) async fn unmark_deleted(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Option<u64>> {
+    let mut copies = 0;
+    for field in shared.settings.followed() {
+        copies += update_copies(shared, field, &CopyUpdate::unmark_deleted(field, id), conn).await?;
+    }
+    if copies == 0 || find_source(shared, id, conn).await?.is_some() {
+        return Ok(Some(copies));
+    }
+    for field in shared.settings.followed() {
+        update_copies(shared, field, &CopyUpdate::mark_deleted(field, id), conn).await?;
+    }
+    Ok(None)
 }
