@@ -77,7 +77,7 @@ const TOGETHER: &str = "inserts documents of several shards together";
 const MIGRATED: &str = "a migration reads the whole collection, and a chunk of ids by one command";
 
 #[rustfmt::skip] // a rule in a line or two
-pub(super) const BROADCAST: [Broadcast; 69] = [
+pub(super) const BROADCAST: [Broadcast; 68] = [
     of("bucket", "page", "the manual's read of a page by number is by `_id` only", &[("find", "trades", All)]),
     of("bucket", "count_pages", "the manual's count is by `_id` only", &[("aggregate", "trades", All)]),
     of("bucket", "keys", WHOLE, &[("find", "trades", All)]),
@@ -170,7 +170,6 @@ pub(super) const BROADCAST: [Broadcast; 69] = [
     of("trash", "delete_before", ENTRIES,
         &[("find", "deleted_users", All), ("delete", "deleted_users", All), ("find", "deleted_sales", All),
             ("delete", "deleted_sales", All)]),
-    of("trash", "delete", RELATED, &[("insert", "deleted_sales", Listed)]),
     of("trash", "restore", RELATED, &[("find", "deleted_sales", All), ("delete", "deleted_sales", All)]),
     of("archive", "run", MOVED,
         &[("find", "sales", All), ("find", "sales", Listed), ("delete", "sales", Listed),
