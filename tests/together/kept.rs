@@ -140,7 +140,7 @@ async fn a_parent_and_a_list_are_deleted_through_another_repository() {
             let processes = [Shop::new(db), Shop::new(db)];
             let shop = &processes[0];
             for one in [of, other] {
-                shop.set_up(one).await;
+                shop.set_up_alone(one).await;
             }
             shop.add(db, other, 0..SUPPLIERS).await;
             shop.add_parts(of, 0..SUPPLIERS).await;

@@ -1,6 +1,7 @@
 //! Tests of several patterns on the same documents and collections.
 
 mod cases;
+mod chain;
 mod deleted;
 mod history_and_trash;
 mod kept;

@@ -60,6 +60,11 @@ impl Shop {
     /// Sets up the orders, and one of the others.
     pub(super) async fn set_up(&self, other: Other) {
         self.orders.ensure_indexes().await.unwrap();
+        self.set_up_alone(other).await;
+    }
+
+    /// Sets up one of the others.
+    pub(super) async fn set_up_alone(&self, other: Other) {
         let repository: &dyn Repository = match other {
             Other::Trash => &self.trash,
             Other::History => &self.history,

@@ -9,12 +9,16 @@
 //! | `restore` of a trash, `restore` and `restore_many` of an archive | a repository that [restores](Restores) | it brings the document up to date, such as its references |
 //! | `run` of an archive | one of the archived documents that [restores](Restores) | it brings the document up to date, such as a bucket that joins another one |
 //!
-//! The document itself and what depends on it change together, or not at all.
+//! The document itself and what depends on it change together, or not at all. A document of more than two patterns has a
+//! `through(..)` for each further one.
+
+use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use mongodb::Collection;
 use mongodb::bson::{Bson, RawDocumentBuf};
+use mongodb::{Collection, Namespace};
 
+use crate::catalog::Others;
 use crate::conn::Conn;
 use crate::error::{Error, ErrorKind, Result};
 use crate::repository::sealed::Sealed;
@@ -27,14 +31,31 @@ pub trait Deletes: Sealed + Send + Sync {
     #[doc(hidden)]
     fn deletes(&self) -> (&Collection<RawDocumentBuf>, &str);
 
+    /// Returns whether the documents of another collection that depend on a document are deleted with it.
+    #[doc(hidden)]
+    fn deletes_related(&self, collection: &Namespace) -> bool;
+
+    /// Returns whether it can delete a document through further repositories. If not, it is the last one.
+    #[doc(hidden)]
+    fn has_through(&self) -> bool;
+
     /// Checks the indexes and the deployment, once, before the transaction.
     #[doc(hidden)]
     fn prepare(&self) -> BoxFuture<'_, Result<()>>;
 
-    /// Deletes a document in the transaction of the connection. Returns whether it was found.
+    /// Deletes a document in the transaction of the connection, through further repositories. Returns whether it was found.
     #[doc(hidden)]
-    fn delete_in<'a>(&'a self, id: &'a Bson, conn: &'a mut Conn<'_>) -> BoxFuture<'a, Result<bool>>;
+    fn delete_in<'a>(
+        &'a self,
+        id: &'a Bson,
+        through: &'a Through<'a>,
+        conn: &'a mut Conn<'_>,
+    ) -> BoxFuture<'a, Result<bool>>;
 }
+
+/// The repositories of a deletion. The last one deletes the document, and the ones before it what depends on it.
+#[doc(hidden)]
+pub type Through<'a> = [&'a dyn Deletes];
 
 /// A repository that brings restored documents up to date.
 ///
@@ -53,24 +74,46 @@ pub trait Restores: Sealed + Send + Sync {
     ) -> BoxFuture<'a, Result<Vec<RawDocumentBuf>>>;
 }
 
-/// Prepares a deletion through another repository of the documents, if there is one. The own ones are deleted by `_id`.
+/// Prepares a deletion by `_id` through other repositories of the documents. `call` is the one that deletes what depends on the
+/// documents by its own pattern, and what others own in them decides whether something would be left.
 ///
 /// # Errors
-/// Those of [`check`], and those of the other repository.
+/// Those of [`check`], [`InvalidArgument`](ErrorKind::InvalidArgument) for an order of repositories that is not possible,
+/// [`SettingsMismatch`](ErrorKind::SettingsMismatch) if something would be left, and those of the other repositories.
 #[doc(hidden)]
-pub async fn prepare(own: &Collection<RawDocumentBuf>, other: Option<&dyn Deletes>) -> Result<()> {
-    let Some(other) = other else { return Ok(()) };
-    check((own, "_id"), other.deletes())?;
-    other.prepare().await
+pub async fn prepare(
+    own: &Collection<RawDocumentBuf>,
+    call: &str,
+    others: impl Future<Output = Result<Arc<Others>>> + Send,
+    through: &Through<'_>,
+) -> Result<()> {
+    for other in through {
+        check((own, "_id"), other.deletes())?;
+    }
+    let before_the_last = through.len().saturating_sub(1);
+    if !through[..before_the_last].iter().all(|other| other.has_through()) {
+        let text =
+            "a trash or a history keeps the document, nothing was sent: pass it to the last through(..), and only one";
+        return Err(Error::new(ErrorKind::InvalidArgument, text));
+    }
+    let is_related = |collection: &Namespace| through.iter().any(|other| other.deletes_related(collection));
+    others.await?.check_delete_through(call, is_related)?;
+    for other in through {
+        other.prepare().await?;
+    }
+    Ok(())
 }
 
-/// Deletes a document that the transaction has found.
+/// Deletes a document that the transaction has found through other repositories, if there are any.
 ///
 /// # Errors
-/// [`Corrupt`](ErrorKind::Corrupt) when the other repository does not find it, and those of the other repository.
+/// [`Corrupt`](ErrorKind::Corrupt) when another repository does not find it, and those of the other repositories.
 #[doc(hidden)]
-pub async fn delete_found(other: &dyn Deletes, id: &Bson, conn: &mut Conn<'_>) -> Result<()> {
-    match other.delete_in(id, conn).await? {
+pub async fn delete_found(through: &Through<'_>, id: &Bson, conn: &mut Conn<'_>) -> Result<()> {
+    let Some((other, rest)) = through.split_first() else {
+        return Ok(());
+    };
+    match other.delete_in(id, rest, conn).await? {
         true => Ok(()),
         false => Err(Error::new(
             ErrorKind::Corrupt,

@@ -2,10 +2,10 @@
 
 use futures::future::BoxFuture;
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::through::Deletes;
+use mongo_patterns_core::through::{Deletes, Through};
 use mongo_patterns_core::{ErrorKind, Result};
-use mongodb::Collection;
 use mongodb::bson::{Bson, Document, RawDocumentBuf};
+use mongodb::{Collection, Namespace};
 
 use crate::query::change::Change;
 use crate::repository::HistoryRepository;
@@ -19,6 +19,14 @@ impl<D> Deletes for HistoryRepository<D> {
         (&shared.current, shared.settings.id.as_str())
     }
 
+    fn deletes_related(&self, _: &Namespace) -> bool {
+        false
+    }
+
+    fn has_through(&self) -> bool {
+        false
+    }
+
     fn prepare(&self) -> BoxFuture<'_, Result<()>> {
         let shared = self.shared();
         Box::pin(async move {
@@ -27,7 +35,12 @@ impl<D> Deletes for HistoryRepository<D> {
         })
     }
 
-    fn delete_in<'a>(&'a self, id: &'a Bson, conn: &'a mut Conn<'_>) -> BoxFuture<'a, Result<bool>> {
+    fn delete_in<'a>(
+        &'a self,
+        id: &'a Bson,
+        _: &'a Through<'a>,
+        conn: &'a mut Conn<'_>,
+    ) -> BoxFuture<'a, Result<bool>> {
         Box::pin(async move {
             let request = Request {
                 change: Change::Delete,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use mongo_patterns_core::catalog::Others;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::hints::HintCache;
 use mongo_patterns_core::index::{Checks, Ensure, Managed};
@@ -50,6 +51,11 @@ impl Shared {
         self.checks.indexes(|| self.ensure()).await
     }
 
+    /// Returns what other repositories own in the main documents, for a deletion.
+    pub(crate) async fn others(&self) -> Result<Arc<Others>> {
+        self.checks.others(|| self.ensure()).await
+    }
+
     /// Returns the collections of the main documents and of the overflow documents, and the settings.
     pub(crate) fn parts(&self) -> (&Collection<RawDocumentBuf>, &Collection<RawDocumentBuf>, &Settings) {
         (&self.main, &self.overflow, &self.settings)
@@ -75,6 +81,7 @@ impl Shared {
             .own(settings.own_fields(main))
             .owns(settings.owned(main, overflow))
             .fits(self)
+            .others_in(main, &self.checks)
             .remembered_in(self.checks.indexes_exist())
     }
 

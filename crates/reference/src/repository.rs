@@ -1,6 +1,8 @@
 //! The repository, and what its actions share.
 
-use mongo_patterns_core::catalog::Owned;
+use std::sync::Arc;
+
+use mongo_patterns_core::catalog::{Others, Owned};
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::follow::with_majority;
 use mongo_patterns_core::index::{Checks, Ensure, Managed};
@@ -101,9 +103,14 @@ impl Shared {
         }
     }
 
+    /// Returns what other repositories own in the sources.
+    pub(crate) async fn others(&self) -> Result<Arc<Others>> {
+        self.checks.others(|| self.ensure()).await
+    }
+
     /// Returns whether the version of the sources is the revision of a history, which alone writes it.
     pub(crate) async fn has_history(&self) -> Result<bool> {
-        let others = self.checks.others(|| self.ensure()).await?;
+        let others = self.others().await?;
         Ok(others.write_alone(self.settings.version.as_str()))
     }
 

@@ -39,6 +39,8 @@ pub(crate) struct Shared {
     pub(crate) inserts: Arc<Joined<WaitingInserts>>,
     lanes: Lanes,
     checks: Checks,
+    /// Those of the parents, of which only what others own is used.
+    checks_of_parents: Checks,
 }
 
 /// The parent of children that wait to be inserted together.
@@ -68,12 +70,18 @@ impl Shared {
             .fields(settings.fields_of_child())
             .own(settings.own_fields(&self.parents))
             .others_in(&self.children, &self.checks)
+            .others_in(&self.parents, &self.checks_of_parents)
             .owns(settings.owned(&self.parents, &self.children))
     }
 
     /// Returns what other repositories own in the children, for a replacement. See [`Checks::others`].
     pub(crate) async fn others(&self) -> Result<Arc<Others>> {
         self.checks.others(|| self.ensure()).await
+    }
+
+    /// Returns what other repositories own in the parents, for a deletion.
+    pub(crate) async fn others_of_parents(&self) -> Result<Arc<Others>> {
+        self.checks_of_parents.others(|| self.ensure()).await
     }
 
     /// Checks once that the indexes exist. Without this check, an insert would not notice that the unique index of the
@@ -108,6 +116,7 @@ impl Shared {
             inserts: Arc::new(Joined::new(self.lanes.clone())),
             lanes: self.lanes.clone(),
             checks: self.checks.clone(),
+            checks_of_parents: self.checks_of_parents.clone(),
         }
     }
 }
@@ -127,6 +136,7 @@ impl<P, C> SubsetRepository<P, C> {
             inserts: Arc::new(Joined::new(lanes.clone())),
             lanes,
             checks: Checks::default(),
+            checks_of_parents: Checks::default(),
         })
     }
 

@@ -3,9 +3,9 @@
 use futures::future::BoxFuture;
 use mongo_patterns_core::Result;
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::through::Deletes;
-use mongodb::Collection;
+use mongo_patterns_core::through::{Deletes, Through};
 use mongodb::bson::{Bson, RawDocumentBuf};
+use mongodb::{Collection, Namespace};
 
 use crate::repository::SubsetRepository;
 use crate::write;
@@ -16,11 +16,24 @@ impl<P, C> Deletes for SubsetRepository<P, C> {
         (&self.shared().parents, "_id")
     }
 
+    fn deletes_related(&self, collection: &Namespace) -> bool {
+        self.shared().children.namespace() == *collection
+    }
+
+    fn has_through(&self) -> bool {
+        true
+    }
+
     fn prepare(&self) -> BoxFuture<'_, Result<()>> {
         Box::pin(self.shared().check_indexes())
     }
 
-    fn delete_in<'a>(&'a self, id: &'a Bson, conn: &'a mut Conn<'_>) -> BoxFuture<'a, Result<bool>> {
-        Box::pin(async move { Ok(write::delete(self.shared(), id, None, conn).await?.0) })
+    fn delete_in<'a>(
+        &'a self,
+        id: &'a Bson,
+        through: &'a Through<'a>,
+        conn: &'a mut Conn<'_>,
+    ) -> BoxFuture<'a, Result<bool>> {
+        Box::pin(async move { Ok(write::delete(self.shared(), id, through, conn).await?.0) })
     }
 }

@@ -51,7 +51,7 @@ use std::slice;
 use std::sync::Arc;
 
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::through::{self, Deletes};
+use mongo_patterns_core::through::{self, Through};
 use mongo_patterns_core::{Deleted, Error, ErrorKind, Result, measure, transaction};
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, Document};
@@ -162,33 +162,33 @@ async fn refresh_in(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>) -> Resu
     ))
 }
 
-/// Deletes a parent with its children, the parent by another repository if there is one.
+/// Deletes a parent with its children, the parent through other repositories if there are any.
 pub(crate) async fn delete_parent(
     shared: &Shared,
     parent: &Bson,
-    other: Option<&dyn Deletes>,
+    through: &Through<'_>,
     session: Option<&mut ClientSession>,
 ) -> Result<Deleted> {
-    through::prepare(&shared.parents, other).await?;
+    through::prepare(&shared.parents, "delete_parent", shared.others_of_parents(), through).await?;
     shared.check_indexes().await?;
     let mut conn = shared.enter(slice::from_ref(parent), session).await?;
     let (found, children) = transaction::run(
         &shared.parents,
         &shared.settings.retry,
         &mut conn,
-        (shared, parent, other),
-        |conn, (shared, parent, other)| Box::pin(delete(shared, parent, *other, conn)),
+        (shared, parent, through),
+        |conn, (shared, parent, through)| Box::pin(delete(shared, parent, through, conn)),
     )
     .await?;
     Ok(Deleted::new(u64::from(found) + children))
 }
 
 /// Deletes a parent with its children, in a transaction. Returns whether the parent was found, and the number of children.
-/// What another repository keeps of the parent is without children.
+/// What other repositories keep of the parent is without children.
 pub(crate) async fn delete(
     shared: &Shared,
     parent: &Bson,
-    other: Option<&dyn Deletes>,
+    through: &Through<'_>,
     conn: &mut Conn<'_>,
 ) -> Result<(bool, u64)> {
     let Shared {
@@ -201,9 +201,9 @@ pub(crate) async fn delete(
     let mut found = false;
     let mut next = Some(query::managed(settings, parent));
     while let Some(filter) = next {
-        found = match other {
-            None => conn.delete_one(parents, filter, None).await?.deleted_count > 0,
-            Some(_) => {
+        found = match through {
+            [] => conn.delete_one(parents, filter, None).await?.deleted_count > 0,
+            _ => {
                 let empty = query::empty(settings, without_children(settings)?);
                 conn.update_one(parents, filter, empty, None).await?.matched_count > 0
             }
@@ -216,8 +216,8 @@ pub(crate) async fn delete(
     let filter = query::only_of(settings, parent);
     let options = options::delete_children(settings);
     let deleted = conn.delete_many(children, filter, options).await?;
-    if let Some(other) = other.filter(|_| found) {
-        through::delete_found(other, parent, conn).await?;
+    if found {
+        through::delete_found(through, parent, conn).await?;
     }
     Ok((found, deleted.deleted_count))
 }

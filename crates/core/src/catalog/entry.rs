@@ -27,8 +27,8 @@ pub struct Entry {
     catalog: Collection<RawDocumentBuf>,
     settings: Document,
     pub(crate) owns: Vec<Owned>,
-    /// A collection in which other repositories can own fields, and what remembers them.
-    pub(crate) others: Option<(Namespace, Known)>,
+    /// The collections in which other repositories can own fields, and what remembers them.
+    pub(crate) others: Vec<(Namespace, Known)>,
 }
 
 /// The settings in the catalog, before a migration that changes them.
@@ -62,7 +62,7 @@ impl Entry {
             catalog: catalog_of(collection, collection.write_concern().cloned()),
             settings,
             owns: Vec::new(),
-            others: None,
+            others: Vec::new(),
         }
     }
 
@@ -180,13 +180,13 @@ impl Entry {
                 count_written(self.owns.iter().map(Owned::namespace));
             }
             let is_created = reply.is_some_and(|reply| reply.matched == 0);
-            let read = self.begin_read();
+            let reads = self.begin_reads();
             let found = conn
                 .read_written(self.find("look for other owners in the catalog"))
                 .await?;
             if let Some(found) = found {
                 let found = found.decoded()?;
-                self.know(read, &found);
+                self.know(reads, &found);
                 match self.select(found, "its settings were not stored") {
                     Ok(Some(stored)) => self.compare(&stored, &[])?,
                     Ok(None) => continue,
@@ -262,39 +262,40 @@ impl Entry {
 
     /// Reads the entry, and those of others. None when the user may not read the catalog.
     async fn read_all(&self, purpose: &'static str, conn: &mut Conn<'_>) -> Result<Vec<Document>> {
-        let read = self.begin_read();
+        let reads = self.begin_reads();
         let found = match conn.read(self.find(purpose)).await.map_err(Error::from) {
             Ok(reply) => reply.decoded()?,
             Err(error) if error.kind() == ErrorKind::Unauthorized => Vec::new(),
             Err(error) => return Err(error),
         };
-        self.know(read, &found);
+        self.know(reads, &found);
         Ok(found)
     }
 
-    fn begin_read(&self) -> Option<Read> {
-        self.others.as_ref().map(|(collection, _)| Read::begin(collection))
+    fn begin_reads(&self) -> Vec<Read> {
+        let collections = self.others.iter().map(|(collection, _)| collection);
+        collections.map(Read::begin).collect()
     }
 
     /// Remembers what others own, as a read has found it.
-    fn know(&self, read: Option<Read>, found: &[Document]) {
-        let (Some((_, known)), Some(read)) = (&self.others, read) else {
-            return;
-        };
+    fn know(&self, reads: Vec<Read>, found: &[Document]) {
         let is_other = |entry: &&Document| entry.get_document("_id").ok() != Some(&self.id);
-        let own = self.owns.iter().filter_map(|owned| owned.field_in(&read.collection));
-        let (own, database) = (own.collect::<Vec<_>>(), &self.catalog.namespace().db);
-        let others = Others::of(found.iter().filter(is_other), &read.collection, &own, database);
-        known.set(read, others);
+        let database = &self.catalog.namespace().db;
+        for ((_, known), read) in self.others.iter().zip(reads) {
+            let own = self.owns.iter().filter_map(|owned| owned.field_in(&read.collection));
+            let own: Vec<&str> = own.collect();
+            let others = Others::of(found.iter().filter(is_other), &read.collection, &own, database);
+            known.set(read, others);
+        }
     }
 
     /// Finds the entry, and those that own something in the same collections.
     fn find(&self, purpose: &'static str) -> Step {
         let mut collections: Vec<&str> = self.owns.iter().map(Owned::collection_name).collect();
-        if let Some((collection, _)) = &self.others
-            && !collections.contains(&collection.coll.as_str())
-        {
-            collections.push(&collection.coll);
+        for (collection, _) in &self.others {
+            if !collections.contains(&collection.coll.as_str()) {
+                collections.push(&collection.coll);
+            }
         }
         let filter = doc! { "$or": [self.filter(), { "owns.collection": { "$in": collections } }] };
         Step::find(purpose, &self.catalog, filter, FindOptions::default())

@@ -142,14 +142,46 @@ impl Others {
     /// # Errors
     /// [`SettingsMismatch`](ErrorKind::SettingsMismatch).
     pub fn check_delete(&self, through: &str, is_related: impl Fn(&Namespace) -> bool) -> Result<()> {
-        let are_related = |one: &Dependents| one.collection.as_ref().is_some_and(&is_related);
-        let Some(Dependents { pattern, call, .. }) = self.dependents.iter().find(|one| !are_related(one)) else {
+        match self.left(is_related) {
+            None => Ok(()),
+            Some(left) => Err(left.refused(&format!("call {}(..){through} of its repository", left.call))),
+        }
+    }
+
+    /// Does what [`check_delete`](Self::check_delete) does, for a call that deletes what depends on the document by its own pattern,
+    /// and through other repositories.
+    ///
+    /// # Errors
+    /// [`SettingsMismatch`](ErrorKind::SettingsMismatch).
+    pub fn check_delete_through(&self, call: &str, is_related: impl Fn(&Namespace) -> bool) -> Result<()> {
+        let Some(left) = self.left(is_related) else {
             return Ok(());
         };
+        Err(left.refused(&match left.pattern.as_str() {
+            REFERENCE if left.call == call => "use one repository with all references to these sources".to_owned(),
+            REFERENCE => format!(
+                "call {}(..) of its repository, and pass this one to through(..)",
+                left.call
+            ),
+            _ => "pass its repository to through(..)".to_owned(),
+        }))
+    }
+
+    /// Returns what a deletion would leave, references first: only their repository deletes both.
+    fn left(&self, is_related: impl Fn(&Namespace) -> bool) -> Option<&Dependents> {
+        let left = self.dependents.iter();
+        let left = left.filter(|one| !one.collection.as_ref().is_some_and(&is_related));
+        left.min_by_key(|one| one.pattern != REFERENCE)
+    }
+}
+
+impl Dependents {
+    fn refused(&self, remedy: &str) -> Error {
         let text = format!(
-            "documents of the {pattern} pattern depend on these, nothing was deleted: call {call}(..){through} of its repository"
+            "documents of the {} pattern depend on these, nothing was deleted: {remedy}",
+            self.pattern
         );
-        Err(Error::new(ErrorKind::SettingsMismatch, text).with_remedy(Remedy::CheckSettings))
+        Error::new(ErrorKind::SettingsMismatch, text).with_remedy(Remedy::CheckSettings)
     }
 }
 

@@ -88,10 +88,10 @@ impl Checks {
 }
 
 impl Ensure<'_> {
-    /// Sets the collection in which other repositories can own fields, and the checks that remember them.
+    /// Adds a collection in which other repositories can own fields, and the checks that remember them.
     #[must_use]
     pub fn others_in(mut self, collection: &Collection<RawDocumentBuf>, checks: &Checks) -> Self {
-        self.entry.others = Some((collection.namespace(), checks.others.clone()));
+        self.entry.others.push((collection.namespace(), checks.others.clone()));
         self
     }
 }

@@ -53,7 +53,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// [`InvalidArgument`] for an invalid `_id`, or for a repository of other documents. With nothing deleted: [`Contention`],
     /// [`Unsupported`] for an outlier on a standalone, and those of the other repository.
     pub fn delete(&self, id: impl IntoId) -> Delete<'_> {
-        Delete::create(self.shared(), DocumentId::new(id), None)
+        Delete::create(self.shared(), DocumentId::new(id), Vec::new())
     }
 }
 
@@ -62,24 +62,27 @@ action! {
     pub struct Delete<'a> {
         shared: &'a Shared,
         id: Result<DocumentId>,
-        other: Option<&'a dyn Deletes>,
+        through: Vec<&'a dyn Deletes>,
     }
     with session;
-
-    /// Deletes the main document through another repository of the same documents, such as a trash, which keeps it.
-    ///
-    /// See [`delete`](OutlierRepository::delete#through-another-repository).
-    through(repository: &'a dyn Deletes) => other = Some(repository);
 
     "delete" => Deleted
 }
 
-impl Delete<'_> {
+impl<'a> Delete<'a> {
+    /// Deletes the main document through another repository of the same documents, such as a trash, which keeps it.
+    ///
+    /// See [`delete`](OutlierRepository::delete#through-another-repository).
+    pub fn through(mut self, repository: &'a dyn Deletes) -> Self {
+        self.through.push(repository);
+        self
+    }
+
     async fn execute(self) -> Result<Deleted> {
-        let Self { shared, other, .. } = self;
+        let Self { shared, through, .. } = self;
         let id = self.id?.into_bson();
-        through::prepare(&shared.main, other).await?;
+        through::prepare(&shared.main, "delete", shared.others(), &through).await?;
         let mut conn = shared.enter(&id, self.session).await?;
-        delete(shared, &id, other, &mut conn).await
+        delete(shared, &id, &through, &mut conn).await
     }
 }

@@ -13,7 +13,7 @@
 //! conflict with each push in between, and run again. No reader sees the order of a transaction.
 
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::through::{self, Deletes};
+use mongo_patterns_core::through::{self, Through};
 use mongo_patterns_core::{Deleted, Result, transaction};
 use mongodb::bson::Bson;
 use mongodb::options::FindOneAndDeleteOptions;
@@ -22,29 +22,26 @@ use crate::form::document::is_flagged;
 use crate::query;
 use crate::repository::Shared;
 
-/// Deletes the main document and its overflow documents, the main document by another repository if there is one.
-pub(crate) async fn delete(
-    shared: &Shared,
-    id: &Bson,
-    other: Option<&dyn Deletes>,
-    conn: &mut Conn<'_>,
-) -> Result<Deleted> {
-    if conn.is_in_transaction() && other.is_none() {
+/// Deletes the main document and its overflow documents, the main document through other repositories if there are any.
+pub(crate) async fn delete(shared: &Shared, id: &Bson, through: &Through<'_>, conn: &mut Conn<'_>) -> Result<Deleted> {
+    let is_alone = through.is_empty();
+    if conn.is_in_transaction() && is_alone {
         let (found, overflow) = delete_in_callers_transaction(shared, id, conn).await?;
         return Ok(Deleted::new(u64::from(found) + overflow));
     }
     let is_known = shared.forget_outlier(id);
-    if other.is_none() && !is_known && delete_typical(shared, id, conn).await? {
+    if is_alone && !is_known && delete_typical(shared, id, conn).await? {
         return Ok(Deleted::new(1));
     }
     let deleted = transaction::run(
         &shared.main,
         &shared.settings.retry,
         conn,
-        (shared, id, other),
-        |conn, (shared, id, other)| Box::pin(delete_in_transaction(shared, id, *other, conn)),
+        (shared, id, through),
+        |conn, (shared, id, through)| Box::pin(delete_through(shared, id, through, conn)),
     );
-    deleted.await
+    let (found, overflow) = deleted.await?;
+    Ok(Deleted::new(u64::from(found) + overflow))
 }
 
 /// Deletes the main document if it has no flag, and thus no overflow documents. Returns whether it did.
@@ -56,28 +53,30 @@ async fn delete_typical(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Resu
     Ok(deleted.is_some())
 }
 
-async fn delete_in_transaction(
+/// Deletes the overflow documents first, and the main document through other repositories if there are any. Returns whether it
+/// was found, and the number of overflow documents.
+pub(crate) async fn delete_through(
     shared: &Shared,
     id: &Bson,
-    other: Option<&dyn Deletes>,
+    through: &Through<'_>,
     conn: &mut Conn<'_>,
-) -> Result<Deleted> {
+) -> Result<(bool, u64)> {
     let (main, overflow, settings) = shared.parts();
     let overflow_of = query::true_overflow_of(settings, id);
     let of_overflow = conn.delete_many(overflow, overflow_of, None).await?;
     let of_main = query::by_id(id);
-    let found = match other {
-        None => conn.delete_one(main, of_main, None).await?.deleted_count > 0,
-        Some(other) => {
+    let found = match through {
+        [] => conn.delete_one(main, of_main, None).await?.deleted_count > 0,
+        _ => {
             let emptied = conn.update_one(main, of_main, query::empty(settings), None).await?;
             let found = emptied.matched_count > 0;
             if found {
-                through::delete_found(other, id, conn).await?;
+                through::delete_found(through, id, conn).await?;
             }
             found
         }
     };
-    Ok(Deleted::new(u64::from(found) + of_overflow.deleted_count))
+    Ok((found, of_overflow.deleted_count))
 }
 
 /// Deletes the main document first, whose flag shows whether there are overflow documents. Returns whether it was found, and

@@ -72,7 +72,12 @@ impl<D, S> ReferenceRepository<D, S> {
     /// repository of other documents, [`IndexMissing`], [`Contention`], and those of the other repository. After an error with a
     /// [`stored_count`](mongo_patterns_core::Error::stored_count) of 1 the source is deleted, and references can be left.
     pub fn delete_source(&self, source: impl IntoId) -> DeleteSource<'_> {
-        DeleteSource::create(self.shared(), DocumentId::new(source), OnReferences::Restrict, None)
+        DeleteSource::create(
+            self.shared(),
+            DocumentId::new(source),
+            OnReferences::Restrict,
+            Vec::new(),
+        )
     }
 }
 
@@ -82,25 +87,29 @@ action! {
         shared: &'a Shared,
         source: Result<DocumentId>,
         rule: OnReferences,
-        other: Option<&'a dyn Deletes>,
+        through: Vec<&'a dyn Deletes>,
     }
     with session;
 
     /// Sets what happens to the references to the source; [`Restrict`](OnReferences::Restrict) by default.
     on_references(rule: OnReferences) => rule = rule;
 
-    /// Deletes the source through another repository of the same documents, such as a trash, which keeps it.
-    ///
-    /// See [`delete_source`](ReferenceRepository::delete_source#through-another-repository).
-    through(repository: &'a dyn Deletes) => other = Some(repository);
-
     "delete_source" => DeletedSource
 }
 
-impl DeleteSource<'_> {
+impl<'a> DeleteSource<'a> {
+    /// Deletes the source through another repository of the same documents, such as a trash, which keeps it.
+    ///
+    /// See [`delete_source`](ReferenceRepository::delete_source#through-another-repository).
+    pub fn through(mut self, repository: &'a dyn Deletes) -> Self {
+        self.through.push(repository);
+        self
+    }
+
     async fn execute(self) -> Result<DeletedSource> {
         let id = &self.source?.into_bson();
-        let Self { shared, other, .. } = self;
-        delete(Deletion { shared, id, other }, self.rule, self.session).await
+        let Self { shared, through, .. } = self;
+        let through = &through;
+        delete(Deletion { shared, id, through }, self.rule, self.session).await
     }
 }

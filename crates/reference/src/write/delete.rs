@@ -2,7 +2,7 @@
 
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::CommandError;
-use mongo_patterns_core::through::{self, Deletes};
+use mongo_patterns_core::through::{self, Through};
 use mongo_patterns_core::{Error, ErrorKind, Result, transaction};
 use mongodb::ClientSession;
 use mongodb::bson::oid::ObjectId;
@@ -17,12 +17,12 @@ use crate::settings::ReferenceField;
 use crate::write::is_in_transaction;
 use crate::write::sweep::update_copies;
 
-/// A source to delete, by the repository of its references or through another one.
+/// A source to delete, by the repository of its references or through other ones.
 #[derive(Clone, Copy)]
 pub(crate) struct Deletion<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) id: &'a Bson,
-    pub(crate) other: Option<&'a dyn Deletes>,
+    pub(crate) through: &'a Through<'a>,
 }
 
 /// Deletes a source, and does with the references to it what the rule says.
@@ -31,8 +31,8 @@ pub(crate) async fn delete(
     rule: OnReferences,
     session: Option<&mut ClientSession>,
 ) -> Result<DeletedSource> {
-    let Deletion { shared, id, other } = deletion;
-    through::prepare(&shared.sources, other).await?;
+    let Deletion { shared, id, through } = deletion;
+    through::prepare(&shared.sources, "delete_source", shared.others(), through).await?;
     shared.check_indexes().await?;
     let mut conn = shared.enter_source(id, session).await?;
     match rule {
@@ -68,8 +68,8 @@ impl Deletion<'_> {
                 Ok(true) => return Ok(DeletedSource { found: true, copies: 0 }),
                 Ok(false) => {}
                 Err(error) => {
-                    // The other repository refuses it. A mark that is left has no effect.
-                    if self.other.is_some() && !error.is_transient() && !error.is_outcome_unknown() {
+                    // Another repository refuses it. A mark that is left has no effect.
+                    if !self.through.is_empty() && !error.is_transient() && !error.is_outcome_unknown() {
                         let unmarked = conn.update_one(&shared.sources, own, query::unmark(), None);
                         drop(unmarked.await);
                     }
@@ -116,18 +116,18 @@ impl Deletion<'_> {
 
     /// Deletes the source if it matches. Returns whether it does.
     async fn delete(self, filter: Document, conn: &mut Conn<'_>) -> Result<bool> {
-        let Self { shared, id, other } = self;
-        let Some(other) = other else {
+        let Self { shared, id, through } = self;
+        if through.is_empty() {
             let deleted = conn.delete_one(&shared.sources, filter, None).await?;
             return Ok(deleted.deleted_count > 0);
-        };
-        let context = (shared, id, other, filter);
+        }
+        let context = (shared, id, through, filter);
         transaction::run(
             &shared.sources,
             &shared.settings.retry,
             conn,
             context,
-            |conn, (shared, id, other, filter)| Box::pin(delete_through(shared, id, *other, filter, conn)),
+            |conn, (shared, id, through, filter)| Box::pin(delete_through(shared, id, through, filter, conn)),
         )
         .await
     }
@@ -151,18 +151,18 @@ impl Deletion<'_> {
     }
 }
 
-/// Deletes a source that matches through another repository, in a transaction. What that keeps has no mark.
+/// Deletes a source that matches through other repositories, in a transaction. What that keeps has no mark.
 async fn delete_through(
     shared: &Shared,
     id: &Bson,
-    other: &dyn Deletes,
+    through: &Through<'_>,
     filter: &Document,
     conn: &mut Conn<'_>,
 ) -> Result<bool> {
     let unmarked = conn.update_one(&shared.sources, filter.clone(), query::unmark(), None);
     let found = unmarked.await?.matched_count > 0;
     if found {
-        through::delete_found(other, id, conn).await?;
+        through::delete_found(through, id, conn).await?;
     }
     Ok(found)
 }

@@ -52,7 +52,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// [`IndexMissing`], [`Unsupported`] on a standalone, and those of the other repository. If the outcome is unknown, call it
     /// again.
     pub fn delete_parent(&self, parent: impl IntoId) -> DeleteParent<'_> {
-        DeleteParent::create(self.shared(), DocumentId::new(parent), None)
+        DeleteParent::create(self.shared(), DocumentId::new(parent), Vec::new())
     }
 }
 
@@ -61,21 +61,24 @@ action! {
     pub struct DeleteParent<'a> {
         shared: &'a Shared,
         parent: Result<DocumentId>,
-        other: Option<&'a dyn Deletes>,
+        through: Vec<&'a dyn Deletes>,
     }
     with session;
-
-    /// Deletes the parent through another repository of the same documents, such as a trash, which keeps it.
-    ///
-    /// See [`delete_parent`](SubsetRepository::delete_parent#through-another-repository).
-    through(repository: &'a dyn Deletes) => other = Some(repository);
 
     "delete_parent" => Deleted
 }
 
-impl DeleteParent<'_> {
+impl<'a> DeleteParent<'a> {
+    /// Deletes the parent through another repository of the same documents, such as a trash, which keeps it.
+    ///
+    /// See [`delete_parent`](SubsetRepository::delete_parent#through-another-repository).
+    pub fn through(mut self, repository: &'a dyn Deletes) -> Self {
+        self.through.push(repository);
+        self
+    }
+
     async fn execute(self) -> Result<Deleted> {
         let parent = self.parent?.into_bson();
-        write::delete_parent(self.shared, &parent, self.other, self.session).await
+        write::delete_parent(self.shared, &parent, &self.through, self.session).await
     }
 }

@@ -3,9 +3,9 @@
 use futures::future::BoxFuture;
 use mongo_patterns_core::Result;
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::through::Deletes;
-use mongodb::Collection;
+use mongo_patterns_core::through::{Deletes, Through};
 use mongodb::bson::{Bson, RawDocumentBuf};
+use mongodb::{Collection, Namespace};
 
 use super::delete::{delete, entry_of_now};
 use crate::trash::Trash;
@@ -16,6 +16,14 @@ impl<D> Deletes for Trash<D> {
         (&self.shared().current, "_id")
     }
 
+    fn deletes_related(&self, collection: &Namespace) -> bool {
+        self.shared().related.has(collection)
+    }
+
+    fn has_through(&self) -> bool {
+        false
+    }
+
     fn prepare(&self) -> BoxFuture<'_, Result<()>> {
         let shared = self.shared();
         Box::pin(async {
@@ -24,7 +32,12 @@ impl<D> Deletes for Trash<D> {
         })
     }
 
-    fn delete_in<'a>(&'a self, id: &'a Bson, conn: &'a mut Conn<'_>) -> BoxFuture<'a, Result<bool>> {
+    fn delete_in<'a>(
+        &'a self,
+        id: &'a Bson,
+        _: &'a Through<'a>,
+        conn: &'a mut Conn<'_>,
+    ) -> BoxFuture<'a, Result<bool>> {
         let shared = self.shared();
         let entry = entry_of_now(shared, None);
         Box::pin(async move { Ok(delete(shared, id, &entry, conn).await?.found) })

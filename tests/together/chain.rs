@@ -1,0 +1,213 @@
+//! Suppliers on which documents of several patterns depend: orders refer to them, and they have products and visits.
+
+use std::collections::BTreeSet;
+
+use futures::TryStreamExt;
+use futures::future::join_all;
+use mongo_patterns::ErrorKind::{InvalidArgument, NotFound, Referenced, SettingsMismatch};
+use mongo_patterns::reference::OnReferences;
+use mongo_patterns::reference::action::DeleteSource;
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::bson::{Document, doc};
+
+use super::suppliers::{Other, Shop, count, judge, order, suppliers};
+use support::common::dropped_commands;
+
+const PARTS: [Other; 2] = [Other::Subset, Other::List];
+const KEEPERS: [Other; 2] = [Other::Trash, Other::History];
+
+/// Stores suppliers with products and visits, and sets up what keeps them.
+async fn add(db: &TestDatabase, shop: &Shop, keeper: Other, ids: std::ops::Range<i32>) {
+    for other in [Other::Subset, Other::List, keeper] {
+        shop.set_up(other).await;
+    }
+    shop.add(db, keeper, ids.clone()).await;
+    for of in PARTS {
+        shop.add_parts(of, ids.clone()).await;
+    }
+}
+
+fn deletion(shop: &Shop, keeper: Other, id: i32) -> DeleteSource<'_> {
+    let deletion = shop.orders.delete_source(id).through(&shop.products);
+    deletion.through(&shop.visits).through(shop.other(keeper))
+}
+
+/// Checks by the driver alone that a supplier is there with all that it has, or deleted with all of it and kept. Returns whether
+/// it is there.
+async fn judge_all(db: &TestDatabase, keeper: Other, id: i32, context: &str) -> bool {
+    let mut found = BTreeSet::new();
+    for other in [Other::Subset, Other::List, keeper] {
+        found.insert(judge(db, other, id, context).await);
+    }
+    assert_eq!(found.len(), 1, "{context}");
+    found.contains(&true)
+}
+
+/// A call that does not know all of them would leave the products, the visits, or the references.
+#[tokio::test]
+async fn what_depends_on_a_document_is_never_left() {
+    for keeper in KEEPERS {
+        testkit::run(async |db| {
+            let shop = Shop::new(db);
+            add(db, &shop, keeper, 0..4).await;
+            // One that has called no ensure_indexes() reads the catalog.
+            for shop in [&shop, &Shop::new(db)] {
+                let keep = shop.other(keeper);
+                let of_source = || shop.orders.delete_source(0);
+                for refused in [
+                    of_source().await.map(drop),
+                    of_source().on_references(OnReferences::Clear).await.map(drop),
+                    of_source().through(keep).await.map(drop),
+                    of_source().through(&shop.products).await.map(drop),
+                    of_source().through(&shop.visits).through(keep).await.map(drop),
+                    shop.products.delete_parent(0).await.map(drop),
+                    shop.products
+                        .delete_parent(0)
+                        .through(&shop.visits)
+                        .through(keep)
+                        .await
+                        .map(drop),
+                    shop.visits.delete(0).await.map(drop),
+                    shop.visits
+                        .delete(0)
+                        .through(&shop.products)
+                        .through(keep)
+                        .await
+                        .map(drop),
+                ] {
+                    let refused = refused.unwrap_err();
+                    assert_eq!(refused.kind(), SettingsMismatch, "{refused}");
+                    assert!(judge_all(db, keeper, 0, &refused.to_string()).await);
+                }
+                let refused = shop.products.delete_parent(0).await.unwrap_err();
+                let remedy = "call delete_source(..) of its repository, and pass this one to through(..)";
+                assert!(refused.to_string().ends_with(remedy), "{refused}");
+                let refused = of_source().through(keep).through(&shop.products).await.unwrap_err();
+                assert_eq!(refused.kind(), InvalidArgument, "{refused}");
+            }
+            let [list, subset] = [1, 2].map(|id| shop.orders.delete_source(id));
+            let list = list.through(&shop.visits).through(&shop.products).await.unwrap();
+            let subset = subset.through(&shop.products).through(&shop.visits).await.unwrap();
+            assert!(list.found && subset.found);
+            let gone = || doc! { "$in": [1, 2] };
+            assert_eq!(count(db, "suppliers", doc! { "_id": gone() }).await, 0);
+            for parts in ["products", "more_visits"] {
+                assert_eq!(count(db, parts, doc! { "supplier": gone() }).await, 0, "{parts}");
+            }
+            assert!(deletion(&shop, keeper, 3).await.unwrap().found);
+            assert!(!judge_all(db, keeper, 3, "deleted").await);
+        })
+        .await;
+    }
+}
+
+/// While eight writers insert orders, and eight others add products and visits.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_left_beside_writers_of_all_patterns() {
+    const SUPPLIERS: i32 = 16;
+    for keeper in KEEPERS {
+        testkit::run(async |db| {
+            let processes = [Shop::new(db), Shop::new(db)];
+            for shop in &processes {
+                add(db, shop, keeper, 0..0).await;
+            }
+            add(db, &processes[0], keeper, 0..SUPPLIERS).await;
+            let writers = (0..16).map(|writer: i32| {
+                let shop = processes[writer as usize % 2].clone();
+                tokio::spawn(async move {
+                    for id in 0..SUPPLIERS {
+                        let n = 1000 * (writer + 1) + id;
+                        let added = match writer % 4 {
+                            0 => shop
+                                .products
+                                .insert(&doc! { "_id": n, "supplier": id, "at": n })
+                                .await
+                                .map(drop),
+                            1 => shop.visits.push(id, &n).await.map(drop),
+                            // Half of the suppliers get orders.
+                            _ if id % 2 == 0 => continue,
+                            _ => shop.orders.insert(&order(n, id)).await.map(drop),
+                        };
+                        if let Err(error) = added {
+                            assert_eq!(error.kind(), NotFound, "{error:?}");
+                        }
+                    }
+                })
+            });
+            let writers: Vec<_> = writers.collect();
+            let deletions = processes.iter().cloned().map(|shop| {
+                tokio::spawn(async move {
+                    let mut ended = Vec::new();
+                    for id in (0..SUPPLIERS).rev() {
+                        match deletion(&shop, keeper, id).await {
+                            Ok(done) => ended.extend(done.found.then_some(id)),
+                            Err(error) => assert_eq!(error.kind(), Referenced, "{error:?}"),
+                        }
+                    }
+                    ended
+                })
+            });
+            let mut deleted = Vec::new();
+            for ended in join_all(deletions.collect::<Vec<_>>()).await {
+                deleted.extend(ended.unwrap());
+            }
+            for ended in join_all(writers).await {
+                ended.unwrap();
+            }
+            deleted.sort_unstable();
+            let stored = suppliers(db).find(doc! {}).await.unwrap();
+            let stored: Vec<Document> = stored.try_collect().await.unwrap();
+            assert!(!stored.is_empty() && !deleted.is_empty(), "{deleted:?}");
+            assert_eq!(stored.len() + deleted.len(), SUPPLIERS as usize);
+            for id in deleted {
+                for (collection, filter) in [
+                    ("orders", doc! { "supplier._id": id }),
+                    ("products", doc! { "supplier": id }),
+                    ("more_visits", doc! { "supplier": id }),
+                ] {
+                    assert_eq!(count(db, collection, filter).await, 0, "{keeper:?} {id} {collection}");
+                }
+                assert!(!judge(db, keeper, id, "deleted").await);
+            }
+            let [shop, _] = &processes;
+            let findings: Vec<_> = shop.orders.verify().stream().try_collect().await.unwrap();
+            assert_eq!(findings, []);
+            let findings: Vec<_> = shop.products.verify().stream().try_collect().await.unwrap();
+            assert_eq!(findings, []);
+            let findings: Vec<_> = shop.visits.verify().stream().try_collect().await.unwrap();
+            assert_eq!(findings, []);
+        })
+        .await;
+    }
+}
+
+/// Each call is dropped after one more of its commands.
+#[tokio::test]
+async fn a_dropped_deletion_takes_effect_as_a_whole_or_not() {
+    const SUPPLIERS: i32 = 14;
+    for keeper in KEEPERS {
+        testkit::run(async |db| {
+            let shop = Shop::new(db);
+            add(db, &shop, keeper, 0..SUPPLIERS).await;
+            deletion(&shop, keeper, -1).await.unwrap();
+            let mut dropped = 0;
+            for id in 0..SUPPLIERS {
+                db.recorder().clear();
+                let ended = tokio::select! {
+                    biased;
+                    () = db.recorder().sent(id as usize + 1) => false,
+                    done = deletion(&shop, keeper, id) => done.unwrap().found,
+                };
+                dropped += u32::from(!ended);
+                dropped_commands(db).await;
+                let context = format!("{keeper:?} after {id} commands");
+                judge_all(db, keeper, id, &context).await;
+                let again = deletion(&shop, keeper, id).await.unwrap();
+                assert!(!(ended && again.found), "{context}");
+                assert!(!judge_all(db, keeper, id, &context).await, "{context}");
+            }
+            assert!(dropped > 7, "{keeper:?}: {dropped}");
+        })
+        .await;
+    }
+}
