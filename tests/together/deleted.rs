@@ -177,10 +177,11 @@ async fn a_document_on_which_others_depend_is_deleted_by_their_call() {
             for _ in 0..2 {
                 let of_history = orders.delete(1).await.unwrap_err();
                 let of_schema = contacts.delete(1).await.unwrap_err();
-                for (error, through) in [(of_history, ".through(..)"), (of_schema, "")] {
+                let through = ", and pass this one to through(..)";
+                for (error, through) in [(of_history, through), (of_schema, "")] {
                     assert_eq!(error.kind(), ErrorKind::SettingsMismatch, "{pattern}");
                     let text = format!(
-                        "documents of the {pattern} pattern depend on these, nothing was deleted: call {call}(..){through} of its repository"
+                        "documents of the {pattern} pattern depend on these, nothing was deleted: call {call}(..) of its repository{through}"
                     );
                     assert!(error.to_string().ends_with(&text), "{error}");
                 }

@@ -89,12 +89,12 @@ impl Way {
         let old = current_one(db, id).await;
         match self {
             Self::Followed => {
-                trash.delete(id).await.unwrap();
+                policies.delete(id).through(trash).await.unwrap();
                 follow(policies).await;
                 trash.restore(id).await.unwrap();
             }
             Self::Between => {
-                trash.delete(id).await.unwrap();
+                policies.delete(id).through(trash).await.unwrap();
                 policies.insert(&policy_by_id(id)).await.unwrap();
                 policies.delete(id).await.unwrap();
                 trash.restore(id).await.unwrap();
@@ -337,13 +337,13 @@ async fn eight_writers_and_eight_tasks_of_a_trash_lose_nothing() {
             });
             let writers: Vec<_> = writers.collect();
             let trashes = (0..8).map(|task: i32| {
-                let (_, trash) = processes[task as usize % processes.len()].clone();
+                let (policies, trash) = processes[task as usize % processes.len()].clone();
                 tokio::spawn(async move {
                     let mut moved = 0;
                     for n in 0..30 {
                         let id = (task + n) % POLICIES;
                         if (task + n / 4) % 2 == 0 {
-                            moved += u64::from(trash.delete(id).await.unwrap().found);
+                            moved += u64::from(policies.delete(id).through(&trash).await.unwrap().found);
                         } else {
                             allowed(trash.restore(id).await, &[AlreadyExists, NotFound]);
                         }

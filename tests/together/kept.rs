@@ -20,9 +20,7 @@ async fn a_source_whose_copies_were_kept_is_restored() {
     testkit::run(async |db| {
         let shop = Shop::new(db);
         let follow = async || shop.orders.follow("orders").run_until_current().await.unwrap();
-        for other in [Other::Trash, Other::History] {
-            shop.set_up(other).await;
-        }
+        shop.set_up(Other::Trash).await;
         follow().await;
         for (id, is_followed) in [(1, false), (2, true)] {
             shop.add(db, Other::Trash, [id]).await;

@@ -3,8 +3,10 @@
 mod cases;
 mod chain;
 mod deleted;
+mod histories;
 mod history_and_trash;
 mod kept;
+mod killed;
 mod late_items;
 mod owners;
 mod owns;

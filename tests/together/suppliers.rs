@@ -8,10 +8,9 @@ use mongo_patterns::reference::ReferenceRepository;
 use mongo_patterns::subset::{Subset, SubsetRepository};
 use mongo_patterns::through::Deletes;
 use mongo_patterns_testkit::TestDatabase;
-use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
+use mongodb::{Collection, Database};
 
-use super::repositories::of;
 use support::common::{all, patient};
 
 pub(super) type Orders = ReferenceRepository<Document, Document>;
@@ -39,14 +38,19 @@ pub(super) struct Shop {
 
 impl Shop {
     pub(super) fn new(db: &TestDatabase) -> Self {
-        let suppliers = || of(db, "suppliers");
-        let orders = Orders::builder(of(db, "orders"), suppliers()).reference_field("supplier");
-        let trash = Trash::builder(suppliers(), of(db, "deleted_suppliers"));
-        let history = HistoryRepository::builder(suppliers(), of(db, "revisions")).id_field("_id");
+        Self::of(db.database())
+    }
+
+    pub(super) fn of(database: &Database) -> Self {
+        let of = |name: &str| database.collection::<Document>(name);
+        let suppliers = || of("suppliers");
+        let orders = Orders::builder(of("orders"), suppliers()).reference_field("supplier");
+        let trash = Trash::builder(suppliers(), of("deleted_suppliers"));
+        let history = HistoryRepository::builder(suppliers(), of("revisions")).id_field("_id");
         let newest = Subset::new("newest").sort(doc! { "at": -1 }).size(2);
-        let products = SubsetRepository::builder(suppliers(), of(db, "products")).parent_field("supplier");
+        let products = SubsetRepository::builder(suppliers(), of("products")).parent_field("supplier");
         let products = products.child_id_field("_id").subset(newest).total_field("products");
-        let visits = OutlierRepository::builder(suppliers(), of(db, "more_visits")).array_field("visits");
+        let visits = OutlierRepository::builder(suppliers(), of("more_visits")).array_field("visits");
         let visits = visits.parent_field("supplier").threshold(5).max_overflow_elements(5);
         Self {
             orders: orders.copied_fields(["name"]).retry(patient()).build().unwrap(),

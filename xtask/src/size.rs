@@ -23,7 +23,7 @@ const LIBRARY: [(&str, usize); 12] = [
     ("crates/core/src", 12_500),
     ("crates/bucket/src", 8_700),
     ("crates/outlier/src", 3_750),
-    ("crates/subset/src", 4_400),
+    ("crates/subset/src", 4_430),
     ("crates/embedded/src", 1_710),
     ("crates/history/src", 3_870),
     ("crates/intervals/src", 1_850),
@@ -43,7 +43,7 @@ const OTHERS: [(&str, usize); 11] = [
     ("crates/protocols/src", 7_620),
     ("crates/bench/src", 6_400),
     ("examples", 3_800),
-    ("tests", 67_200),
+    ("tests", 67_500),
     ("xtask", 3_200),
 ];
 /// What a public type begins with.

@@ -10,6 +10,7 @@ use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::index::{Checks, Ensure, Managed, PlannedIndex};
 use mongo_patterns_core::lanes::Lanes;
 use mongo_patterns_core::settings::{check_acknowledged, configuration};
+use mongo_patterns_core::through::Place;
 use mongo_patterns_core::{DocumentId, FieldName, Repository, Result, RetryPolicy, Validator, age, document_id};
 use mongodb::bson::{Document, RawDocumentBuf, doc};
 use mongodb::{ClientSession, Collection};
@@ -68,7 +69,7 @@ impl Shared {
     /// Refuses a deletion that would leave what depends on a document. At most one round trip.
     pub(crate) async fn check_dependents(&self) -> Result<()> {
         let others = self.checks.others(|| self.ensure()).await?;
-        others.check_delete(".through(..)", |collection| self.related.has(collection))
+        others.check_delete(Some(Place::Trash), |collection| self.related.has(collection))
     }
 
     /// Checks the indexes, once. One of a planned name with another definition would hide entries from a read that names it.

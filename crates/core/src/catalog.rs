@@ -21,8 +21,8 @@
 //!
 //! A call that replaces a document, or restores it, keeps what other entries own in it: the stored values of their fields stay,
 //! whatever the new document has. The version of the schema pattern is different: that of the new document counts, and the stored one
-//! stays if it has none. A call that deletes a document is refused where documents of another repository depend on it, and names the
-//! call that deletes both.
+//! stays if it has none. An update by operators that names such a field is refused. A call that deletes a document is refused where
+//! documents of another repository depend on it, and names the call that deletes both.
 //!
 //! `ensure_indexes()` learns of the other entries by the read that it makes anyway. A repository without this call reads them once,
 //! before its first call that needs them, and again after this process has stored another entry of the collection. Other processes know a
@@ -49,6 +49,7 @@
 //!     { "collection": "sales", "field": "has_extras" },
 //!     { "collection": "extra_sales" }
 //!   ],
+//!   "indexes": [{ "collection": "extra_sales", "name": "parent_1_seq_1" }],
 //!   "format": 1,
 //!   "library": "0.1.0",
 //!   "created": { "$date": "2026-11-22T12:00:00Z" },
@@ -59,8 +60,8 @@
 //! `settings` has all settings of the stored form; a missing one is `null`. `owns` has fields and second collections, with
 //! their `database` if it is another one. Entries with the same word in `shared` can both have a field, which only the one
 //! with `alone` writes, if there is one. A field with `content` belongs to the content of a document. `dependents` has the
-//! call that deletes a document with what depends on it, and the collection of what does, if there is only one. The next
-//! `ensure_indexes()` adds what an entry of an earlier version lacks. While a repository looks for other owners, its new entry is
+//! call that deletes a document with what depends on it, and the collection of what does, if there is only one. `indexes` has
+//! the names of the indexes that the repository needs. The next `ensure_indexes()` adds what an entry of an earlier version lacks. While a repository looks for other owners, its new entry is
 //! `unconfirmed`. `format` is the version of this form.
 //! Where the type of a repository knows the type of its keys, as that of buckets does, `key_type` is their BSON type, by its
 //! name in `$jsonSchema`: `int` for all types of integers, which have one form. An entry of a version without this setting
@@ -104,9 +105,9 @@ pub use self::entry::{Entry, StoredSettings};
 pub use self::filter::storable_filter;
 pub(crate) use self::others::Known;
 #[doc(hidden)]
-pub use self::others::Others;
+pub use self::others::{Others, Place};
 #[doc(hidden)]
-pub use self::owned::Owned;
+pub use self::owned::{Owned, conflicts};
 #[doc(hidden)]
 pub use self::plausible::{OwnField, OwnFields, check_fields, implausible};
 pub use self::record::{Position, Record};

@@ -19,6 +19,8 @@ use mongodb::bson::{Bson, RawDocumentBuf};
 use mongodb::{Collection, Namespace};
 
 use crate::catalog::Others;
+#[doc(hidden)]
+pub use crate::catalog::Place;
 use crate::conn::Conn;
 use crate::error::{Error, ErrorKind, Result};
 use crate::repository::sealed::Sealed;
@@ -35,9 +37,9 @@ pub trait Deletes: Sealed + Send + Sync {
     #[doc(hidden)]
     fn deletes_related(&self, collection: &Namespace) -> bool;
 
-    /// Returns whether it can delete a document through further repositories. If not, it is the last one.
+    /// Returns when it deletes, of all that have a part in the deletion of a document.
     #[doc(hidden)]
-    fn has_through(&self) -> bool;
+    fn place(&self) -> Place;
 
     /// Checks the indexes and the deployment, once, before the transaction.
     #[doc(hidden)]
@@ -53,7 +55,8 @@ pub trait Deletes: Sealed + Send + Sync {
     ) -> BoxFuture<'a, Result<bool>>;
 }
 
-/// The repositories of a deletion. The last one deletes the document, and the ones before it what depends on it.
+/// The repositories of a deletion, in the order of their places. The last one deletes the document, and the ones before it what
+/// depends on it.
 #[doc(hidden)]
 pub type Through<'a> = [&'a dyn Deletes];
 
@@ -74,32 +77,62 @@ pub trait Restores: Sealed + Send + Sync {
     ) -> BoxFuture<'a, Result<Vec<RawDocumentBuf>>>;
 }
 
-/// Prepares a deletion by `_id` through other repositories of the documents. `call` is the one that deletes what depends on the
-/// documents by its own pattern, and what others own in them decides whether something would be left.
+/// Prepares a deletion through other repositories of the documents, and puts them in order. `own` is the id and the place of the
+/// repository of the call, and what others own in the documents decides whether something would be left.
 ///
 /// # Errors
-/// Those of [`check`], [`InvalidArgument`](ErrorKind::InvalidArgument) for an order of repositories that is not possible,
+/// Those of [`check`], [`InvalidArgument`](ErrorKind::InvalidArgument) for two that keep the document,
 /// [`SettingsMismatch`](ErrorKind::SettingsMismatch) if something would be left, and those of the other repositories.
 #[doc(hidden)]
 pub async fn prepare(
-    own: &Collection<RawDocumentBuf>,
-    call: &str,
+    own: (&Collection<RawDocumentBuf>, &str, Place),
     others: impl Future<Output = Result<Arc<Others>>> + Send,
-    through: &Through<'_>,
+    through: &mut Through<'_>,
 ) -> Result<()> {
-    for other in through {
-        check((own, "_id"), other.deletes())?;
+    let (collection, id, own) = own;
+    through.sort_by_key(|other| other.place());
+    for other in through.iter() {
+        check((collection, id), other.deletes())?;
     }
-    let before_the_last = through.len().saturating_sub(1);
-    if !through[..before_the_last].iter().all(|other| other.has_through()) {
-        let text =
-            "a trash or a history keeps the document, nothing was sent: pass it to the last through(..), and only one";
+    let keeps_twice = |pair: &[&dyn Deletes]| pair[0].place() == pair[1].place() && pair[0].place() > Place::Parts;
+    if through.windows(2).any(keeps_twice)
+        || (own == Place::History && through.iter().any(|other| other.place() == own))
+    {
+        let text = "two repositories of through(..) would keep the document, nothing was sent: pass one trash, and one history";
         return Err(Error::new(ErrorKind::InvalidArgument, text));
     }
-    let is_related = |collection: &Namespace| through.iter().any(|other| other.deletes_related(collection));
-    others.await?.check_delete_through(call, is_related)?;
-    for other in through {
-        other.prepare().await?;
+    // One before this call would delete its parts too late.
+    let has_part = |other: &&dyn Deletes| other.place() >= own;
+    let is_related = |collection: &Namespace| {
+        let mut others = through.iter().filter(|other| has_part(other));
+        others.any(|other| other.deletes_related(collection))
+    };
+    others.await?.check_delete(Some(own), is_related)?;
+    for other in through.iter() {
+        other.prepare().await.map_err(of_another)?;
+    }
+    Ok(())
+}
+
+/// Adds to the error of a missing index that it is one of another repository.
+fn of_another(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::IndexMissing => {
+            let text = error.to_string();
+            error.with_text(format!("of a repository of through(..), {text}"))
+        }
+        _ => error,
+    }
+}
+
+/// Deletes what depends on a document that the transaction has not found, by the repositories of its parts.
+///
+/// # Errors
+/// Those of the other repositories.
+#[doc(hidden)]
+pub async fn delete_left(through: &Through<'_>, id: &Bson, conn: &mut Conn<'_>) -> Result<()> {
+    for other in through.iter().filter(|other| other.place() == Place::Parts) {
+        other.delete_in(id, &[], conn).await?;
     }
     Ok(())
 }

@@ -7,6 +7,7 @@
 //! The manual's recipe stores a revision twice when two updates meet, and then the two are equal. Unequal ones were written
 //! by something else, and only you know which of them is the revision.
 
+use mongo_patterns_core::catalog::Others;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::migration::{Step, refuse};
 use mongo_patterns_core::{Error, ErrorKind, FieldName, Result};
@@ -143,7 +144,7 @@ async fn remove_duplicates(shared: &Shared, conn: &mut Conn<'_>) -> Result<u64> 
         );
         let equal = conn.read(read).await?.documents;
         for pair in equal.windows(2) {
-            if !is_copy(settings, &pair[0], &pair[1])? {
+            if !is_copy(settings, &Others::default(), &pair[0], &pair[1])? {
                 let message = "revisions of a document have the same number and other content, nothing was migrated: see document_id(), and delete or renumber those that are wrong";
                 let id = mongo_patterns_core::stored::id_of(&pair[1]);
                 return Err(Error::corrupt(id, settings.revision.as_str(), message).of_collection(revisions));

@@ -69,7 +69,7 @@ impl Shared {
         );
         // A source of references with a history has the revision as its version.
         let mut owned = vec![
-            Owned::documents(&self.current, "parents"),
+            Owned::documents(&self.current, "parents").with_dependents("delete", Some(&self.revisions)),
             Owned::field(&self.current, revision, "revision_field")
                 .shared_as("version")
                 .written_alone(),

@@ -2,13 +2,15 @@
 
 use futures::future::BoxFuture;
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::through::{Deletes, Through};
+use mongo_patterns_core::through::{self, Deletes, Place, Through};
 use mongo_patterns_core::{ErrorKind, Result};
 use mongodb::bson::{Bson, Document, RawDocumentBuf};
 use mongodb::{Collection, Namespace};
 
 use crate::query::change::Change;
-use crate::repository::HistoryRepository;
+use crate::read::find_current;
+use crate::repository::{HistoryRepository, Shared};
+use crate::results::Recorded;
 use crate::write::change::Request;
 use crate::write::joined::change_alone;
 
@@ -19,12 +21,13 @@ impl<D> Deletes for HistoryRepository<D> {
         (&shared.current, shared.settings.id.as_str())
     }
 
-    fn deletes_related(&self, _: &Namespace) -> bool {
-        false
+    /// The revisions remain, with that of the deletion.
+    fn deletes_related(&self, collection: &Namespace) -> bool {
+        self.shared().revisions.namespace() == *collection
     }
 
-    fn has_through(&self) -> bool {
-        false
+    fn place(&self) -> Place {
+        Place::History
     }
 
     fn prepare(&self) -> BoxFuture<'_, Result<()>> {
@@ -38,7 +41,7 @@ impl<D> Deletes for HistoryRepository<D> {
     fn delete_in<'a>(
         &'a self,
         id: &'a Bson,
-        _: &'a Through<'a>,
+        through: &'a Through<'a>,
         conn: &'a mut Conn<'_>,
     ) -> BoxFuture<'a, Result<bool>> {
         Box::pin(async move {
@@ -48,11 +51,32 @@ impl<D> Deletes for HistoryRepository<D> {
                 filter: Document::new(),
                 with: Document::new(),
             };
-            match change_alone(self.shared(), id, &request, conn).await {
+            match delete_through(self.shared(), id, &request, through, conn).await {
                 Ok(_) => Ok(true),
                 Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
                 Err(error) => Err(error),
             }
         })
     }
+}
+
+/// Records the deletion of a document, in a transaction. What further repositories keep of it is without the mark of the
+/// deletion, so it is inserted again for them.
+pub(crate) async fn delete_through(
+    shared: &Shared,
+    id: &Bson,
+    request: &Request,
+    through: &Through<'_>,
+    conn: &mut Conn<'_>,
+) -> Result<Recorded> {
+    let before = match through.is_empty() {
+        true => None,
+        false => find_current(shared, id, conn).await?,
+    };
+    let recorded = change_alone(shared, id, request, conn).await?;
+    if let Some(before) = before {
+        conn.insert_one(&shared.current, before, None).await?;
+        through::delete_found(through, id, conn).await?;
+    }
+    Ok(recorded)
 }

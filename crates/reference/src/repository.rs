@@ -108,6 +108,11 @@ impl Shared {
         self.checks.others(|| self.ensure()).await
     }
 
+    /// Returns what [`others`](Self::others) returned last.
+    pub(crate) fn known_others(&self) -> Arc<Others> {
+        self.checks.known_others()
+    }
+
     /// Returns whether the version of the sources is the revision of a history, which alone writes it.
     pub(crate) async fn has_history(&self) -> Result<bool> {
         let others = self.others().await?;

@@ -66,6 +66,11 @@ impl Shared {
     pub(crate) async fn others(&self) -> Result<Arc<Others>> {
         self.checks.others(|| self.ensure()).await
     }
+
+    /// Returns what [`others`](Self::others) returned last.
+    pub(crate) fn known_others(&self) -> Arc<Others> {
+        self.checks.known_others()
+    }
 }
 
 impl<D> SchemaRepository<D> {

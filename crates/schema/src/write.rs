@@ -79,7 +79,7 @@ fn with_others(others: &Others, change: Change) -> Result<Change> {
             let content = Document::try_from(&document).map_err(CommandError::from)?;
             Ok(Change::Merge(others.replace(doc! { "_id": "$_id" }, content, doc! {})))
         }
-        Change::Delete => others.check_delete("", |_| false).map(|()| change),
+        Change::Delete => others.check_delete(None, |_| false).map(|()| change),
         change => Ok(change),
     }
 }

@@ -3,7 +3,7 @@
 use futures::future::BoxFuture;
 use mongo_patterns_core::Result;
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::through::{Deletes, Through};
+use mongo_patterns_core::through::{Deletes, Place, Through};
 use mongodb::bson::{Bson, RawDocumentBuf};
 use mongodb::{Collection, Namespace};
 
@@ -20,8 +20,8 @@ impl<P, C> Deletes for SubsetRepository<P, C> {
         self.shared().children.namespace() == *collection
     }
 
-    fn has_through(&self) -> bool {
-        true
+    fn place(&self) -> Place {
+        Place::Parts
     }
 
     fn prepare(&self) -> BoxFuture<'_, Result<()>> {

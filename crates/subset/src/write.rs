@@ -51,7 +51,7 @@ use std::slice;
 use std::sync::Arc;
 
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::through::{self, Through};
+use mongo_patterns_core::through::{self, Place, Through};
 use mongo_patterns_core::{Deleted, Error, ErrorKind, Result, measure, transaction};
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, Document};
@@ -166,10 +166,12 @@ async fn refresh_in(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>) -> Resu
 pub(crate) async fn delete_parent(
     shared: &Shared,
     parent: &Bson,
-    through: &Through<'_>,
+    through: &mut Through<'_>,
     session: Option<&mut ClientSession>,
 ) -> Result<Deleted> {
-    through::prepare(&shared.parents, "delete_parent", shared.others_of_parents(), through).await?;
+    let own = (&shared.parents, "_id", Place::Parts);
+    through::prepare(own, shared.others_of_parents(), through).await?;
+    let through = &*through;
     shared.check_indexes().await?;
     let mut conn = shared.enter(slice::from_ref(parent), session).await?;
     let (found, children) = transaction::run(
@@ -216,8 +218,9 @@ pub(crate) async fn delete(
     let filter = query::only_of(settings, parent);
     let options = options::delete_children(settings);
     let deleted = conn.delete_many(children, filter, options).await?;
-    if found {
-        through::delete_found(through, parent, conn).await?;
+    match found {
+        true => through::delete_found(through, parent, conn).await?,
+        false => through::delete_left(through, parent, conn).await?,
     }
     Ok((found, deleted.deleted_count))
 }

@@ -1,9 +1,10 @@
-//! Suppliers that are deleted through a trash: as sources of references, as parents of a subset, and as lists.
+//! Customers that are deleted through other repositories: as sources of references, as parents of a subset, and as lists.
 
 use mongo_patterns::Repository;
 use mongo_patterns::archive::Trash;
 use mongo_patterns::outlier::OutlierRepository;
 use mongo_patterns::reference::OnReferences;
+use mongo_patterns::reference::action::DeleteSource;
 use mongo_patterns::subset::{Subset, SubsetRepository};
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
@@ -14,8 +15,9 @@ use support::reference::{Orders, order};
 
 const COLLECTIONS: &[&str] = &["customers", "deleted_customers", "orders", "products", "more_visits"];
 
-/// Customers 1 to 4. The orders refer to the first. Each has two products and eight visits.
+/// Customers 1 to 4. The orders refer to the first, if there are any. Each has two products and eight visits.
 pub(super) struct Customers {
+    has_orders: bool,
     pub(super) stored: Vec<Collection<Document>>,
     customers: Collection<Document>,
     orders: Orders,
@@ -44,6 +46,7 @@ impl Model for Customers {
             .retry(retry_policy());
         let orders = Orders::builder(of.collection("orders"), customers.clone()).reference_field("customer");
         Self {
+            has_orders: true,
             orders: orders.copied_fields(["name"]).retry(retry_policy()).build().unwrap(),
             products: products.build().unwrap(),
             visits: visits.build().unwrap(),
@@ -57,8 +60,8 @@ impl Model for Customers {
     }
 
     async fn fill(&self) {
-        let repositories: [&dyn Repository; 4] = [&self.orders, &self.products, &self.visits, &self.trash];
-        for repository in repositories {
+        let repositories: [&dyn Repository; 4] = [&self.products, &self.visits, &self.trash, &self.orders];
+        for repository in &repositories[..3 + usize::from(self.has_orders)] {
             repository.ensure_indexes().await.unwrap();
         }
         let customers = (1..=4).map(|id| doc! { "_id": id, "name": "Ann" });
@@ -68,8 +71,10 @@ impl Model for Customers {
             self.products.insert_many(&products).await.unwrap();
             self.visits.push_many(id, &(0..8).collect::<Vec<i32>>()).await.unwrap();
         }
-        for id in 1..=2 {
-            self.orders.insert(&order(id, 1)).await.unwrap();
+        if self.has_orders {
+            for id in 1..=2 {
+                self.orders.insert(&order(id, 1)).await.unwrap();
+            }
         }
     }
 
@@ -124,20 +129,33 @@ fn fact(customer: &Document, collection: &str) -> String {
 impl Operations for Customers {
     fn operations() -> Vec<Call<Self>> {
         let mut operations = calls! { Self;
-            Atomic, "ReferenceRepository::delete_source", "through a trash", |m|
-                m.orders.delete_source(4).through(&m.trash).await.map(drop);
-            Atomic, "ReferenceRepository::delete_source", "through a trash, absent", |m|
-                m.orders.delete_source(9).through(&m.trash).await;
-            Steps, "ReferenceRepository::delete_source", "through a trash, keeping copies", |m| {
-                let deletion = m.orders.delete_source(1).through(&m.trash);
-                deletion.on_references(OnReferences::KeepCopy).await.map(drop)
-            };
+            Atomic, "ReferenceRepository::delete_source", "through three others", |m|
+                m.delete_source(4).await.map(drop);
+            Atomic, "ReferenceRepository::delete_source", "through three others, absent", |m|
+                m.delete_source(9).await;
+            Steps, "ReferenceRepository::delete_source", "through three others, keeping copies", |m|
+                m.delete_source(1).on_references(OnReferences::KeepCopy).await.map(drop);
         };
         operations.extend(session_calls! { Self, customers;
-            Atomic, "ReferenceRepository::delete_source", "through a trash, in the caller's transaction", |m, s|
-                m.orders.delete_source(4).through(&m.trash).session(s).await;
+            Atomic, "ReferenceRepository::delete_source", "through three others, in the caller's transaction", |m, s|
+                m.delete_source(4).session(s).await;
         });
         operations
+    }
+}
+
+impl Customers {
+    fn delete_source(&self, id: i32) -> DeleteSource<'_> {
+        let deletion = self.orders.delete_source(id).through(&self.products);
+        deletion.through(&self.visits).through(&self.trash)
+    }
+
+    fn without_orders(of: Of<'_>) -> Self {
+        let has_orders = false;
+        Self {
+            has_orders,
+            ..Self::new(of)
+        }
     }
 }
 
@@ -149,7 +167,7 @@ impl Model for Parents {
     const COLLECTIONS: &'static [&'static str] = COLLECTIONS;
 
     fn new(of: Of<'_>) -> Self {
-        Self(Customers::new(of))
+        Self(Customers::without_orders(of))
     }
 
     delegate! { fill -> (), facts -> Vec<String>, read -> Option<Vec<String>> }
@@ -158,8 +176,8 @@ impl Model for Parents {
 impl Operations for Parents {
     fn operations() -> Vec<Call<Self>> {
         calls! { Self;
-            Atomic, "SubsetRepository::delete_parent", "through a trash", |m|
-                m.0.products.delete_parent(2).through(&m.0.trash).await.map(drop);
+            Atomic, "SubsetRepository::delete_parent", "through a list and a trash", |m|
+                m.0.products.delete_parent(2).through(&m.0.visits).through(&m.0.trash).await.map(drop);
         }
     }
 }
@@ -172,7 +190,7 @@ impl Model for Lists {
     const COLLECTIONS: &'static [&'static str] = COLLECTIONS;
 
     fn new(of: Of<'_>) -> Self {
-        Self(Customers::new(of))
+        Self(Customers::without_orders(of))
     }
 
     delegate! { fill -> (), facts -> Vec<String>, read -> Option<Vec<String>> }
@@ -181,8 +199,8 @@ impl Model for Lists {
 impl Operations for Lists {
     fn operations() -> Vec<Call<Self>> {
         calls! { Self;
-            Atomic, "OutlierRepository::delete", "through a trash", |m|
-                m.0.visits.delete(2).through(&m.0.trash).await.map(drop);
+            Atomic, "OutlierRepository::delete", "through a subset and a trash", |m|
+                m.0.visits.delete(2).through(&m.0.products).through(&m.0.trash).await.map(drop);
         }
     }
 }

@@ -161,7 +161,8 @@ impl Trashed {
         let collection = |name: &str| db.collection::<Document>(name);
         let trash = Trash::builder(collection("orders"), collection("deleted_orders"))
             .related(collection("more_lines"), "order")
-            .related(collection("notes"), "order");
+            .related(collection("notes"), "order")
+            .related(collection("revisions"), "documentId");
         Self(trash.retry(patient()).build().unwrap())
     }
 }

@@ -5,7 +5,7 @@ use mongodb::options::{FindOneOptions, FindOptions};
 use mongodb::{Collection, Namespace};
 
 use super::others::{Known, Others, Read, count_written};
-use super::owned::Owned;
+use super::owned::{Owned, named};
 use super::{COLLECTION, catalog_of};
 use crate::conn::Conn;
 use crate::error::{Error, ErrorKind, Remedy, Result};
@@ -27,6 +27,8 @@ pub struct Entry {
     catalog: Collection<RawDocumentBuf>,
     settings: Document,
     pub(crate) owns: Vec<Owned>,
+    /// The collections and names of the indexes that the repository needs.
+    pub(crate) indexes: Vec<(Namespace, String)>,
     /// The collections in which other repositories can own fields, and what remembers them.
     pub(crate) others: Vec<(Namespace, Known)>,
 }
@@ -62,6 +64,7 @@ impl Entry {
             catalog: catalog_of(collection, collection.write_concern().cloned()),
             settings,
             owns: Vec::new(),
+            indexes: Vec::new(),
             others: Vec::new(),
         }
     }
@@ -123,25 +126,30 @@ impl Entry {
     /// # Errors
     /// Those of [`check`](Self::check), for settings of another client. None when the user may not write the catalog.
     pub async fn store(&self, conn: &mut Conn<'_>) -> Result<()> {
-        self.store_with(doc! { "$ifNull": ["$owns", { "$literal": self.stored_owns() }] }, conn)
-            .await
+        self.store_with(true, conn).await
     }
 
-    /// Does what [`store`](Self::store) does, for an entry with the same settings that does not say all that the repository owns.
+    /// Does what [`store`](Self::store) does, for an entry with the same settings that does not say all that the repository owns, or
+    /// which indexes it needs.
     pub(crate) async fn complete(&self, conn: &mut Conn<'_>) -> Result<()> {
-        self.store_with(doc! { "$literal": self.stored_owns() }, conn).await
+        self.store_with(false, conn).await
     }
 
-    async fn store_with(&self, owns: Document, conn: &mut Conn<'_>) -> Result<()> {
+    async fn store_with(&self, keeps_owns: bool, conn: &mut Conn<'_>) -> Result<()> {
         let now = |field: &str| doc! { "$ifNull": [field, "$$NOW"] };
         let kept = |field: &str, value: Bson| doc! { "$ifNull": [field, { "$literal": value }] };
+        let of_form = |field: &str, value: Bson| match keeps_owns {
+            true => kept(field, value),
+            false => doc! { "$literal": value },
+        };
         let fields = doc! {
             "settings": kept("$settings", self.settings.clone().into()),
             "format": kept("$format", FORMAT.into()),
             "library": kept("$library", env!("CARGO_PKG_VERSION").into()),
             "created": now("$created"),
             "changed": now("$changed"),
-            "owns": owns,
+            "owns": of_form("$owns", self.stored_owns()),
+            "indexes": of_form("$indexes", self.stored_indexes()),
         };
         match self.write("store the settings in the catalog", fields, conn).await {
             Err(error) if error.kind() == ErrorKind::Unauthorized => Ok(()),
@@ -161,6 +169,7 @@ impl Entry {
             "created": { "$ifNull": ["$created", "$$NOW"] },
             "changed": "$$NOW",
             "owns": { "$literal": self.stored_owns() },
+            "indexes": { "$literal": self.stored_indexes() },
         };
         self.write("change the settings in the catalog", fields, conn).await
     }
@@ -218,6 +227,16 @@ impl Entry {
         let database = &self.catalog.namespace().db;
         let owns = self.owns.iter().map(|owned| owned.stored_form(database));
         owns.collect::<Vec<_>>().into()
+    }
+
+    fn stored_indexes(&self) -> Bson {
+        let database = &self.catalog.namespace().db;
+        let indexes = self.indexes.iter().map(|(namespace, name)| {
+            let mut stored = named(namespace, database);
+            stored.insert("name", name);
+            stored
+        });
+        indexes.collect::<Vec<_>>().into()
     }
 
     /// Returns whether the pattern has another entry with these settings. One round trip.
@@ -320,9 +339,11 @@ impl Entry {
         Ok(own)
     }
 
-    /// Returns whether an entry says what the repository owns, and its creator does not remove it.
+    /// Returns whether an entry says what the repository owns and needs, and its creator does not remove it.
     pub(crate) fn is_confirmed(&self, stored: &Document) -> bool {
-        stored.get("owns") == Some(&self.stored_owns()) && !stored.contains_key(UNCONFIRMED)
+        stored.get("owns") == Some(&self.stored_owns())
+            && stored.get("indexes") == Some(&self.stored_indexes())
+            && !stored.contains_key(UNCONFIRMED)
     }
 
     pub(crate) fn compare(&self, stored: &Document, except: &[&str]) -> Result<()> {

@@ -21,9 +21,10 @@ use mongodb::bson::{Bson, Document, doc};
 
 use super::owned::{field_of, namespace_of};
 use crate::error::{Error, ErrorKind, Remedy, Result};
+use crate::update::Fixed;
 
-/// The pattern whose dependents are no parts of the documents.
-const REFERENCE: &str = "reference";
+/// The text about a field of another repository in an update.
+const FIXED: &str = "the update changes a field of another repository of the collection, nothing was sent: use the calls of that repository";
 
 /// What other entries of the catalog own in the documents of one collection.
 #[doc(hidden)]
@@ -36,6 +37,20 @@ pub struct Others {
     /// Fields that the repository shares, and that another one alone writes.
     written_alone: Vec<String>,
     dependents: Vec<Dependents>,
+}
+
+/// When a repository has its part in the deletion of a document.
+///
+/// A history records what the document is without its parts, and a trash keeps it so.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// A repository of references looks for those that would be left, before anything is deleted.
+    References,
+    /// One of children, overflow documents, and other parts.
+    Parts,
+    History,
+    Trash,
 }
 
 /// Documents of another repository that must not stay without those of the collection.
@@ -136,46 +151,46 @@ impl Others {
         stored(&self.kept).collect()
     }
 
+    /// Returns the fields that an update of another repository does not change, for [`Operators`](crate::update::Operators).
+    pub fn fixed(&self) -> impl Iterator<Item = Fixed<'_>> {
+        self.kept.iter().map(|field| (field.as_str(), FIXED))
+    }
+
     /// Refuses to delete a document where documents of others depend on it. Those in a collection whose documents are deleted
-    /// with it do not count. `through` follows the call that the error names, such as `.through(..)`.
+    /// with it do not count. `own` is the place of a call that can be a part of that of another repository.
     ///
     /// # Errors
     /// [`SettingsMismatch`](ErrorKind::SettingsMismatch).
-    pub fn check_delete(&self, through: &str, is_related: impl Fn(&Namespace) -> bool) -> Result<()> {
-        match self.left(is_related) {
-            None => Ok(()),
-            Some(left) => Err(left.refused(&format!("call {}(..){through} of its repository", left.call))),
-        }
-    }
-
-    /// Does what [`check_delete`](Self::check_delete) does, for a call that deletes what depends on the document by its own pattern,
-    /// and through other repositories.
-    ///
-    /// # Errors
-    /// [`SettingsMismatch`](ErrorKind::SettingsMismatch).
-    pub fn check_delete_through(&self, call: &str, is_related: impl Fn(&Namespace) -> bool) -> Result<()> {
-        let Some(left) = self.left(is_related) else {
-            return Ok(());
-        };
-        Err(left.refused(&match left.pattern.as_str() {
-            REFERENCE if left.call == call => "use one repository with all references to these sources".to_owned(),
-            REFERENCE => format!(
-                "call {}(..) of its repository, and pass this one to through(..)",
-                left.call
-            ),
-            _ => "pass its repository to through(..)".to_owned(),
-        }))
-    }
-
-    /// Returns what a deletion would leave, references first: only their repository deletes both.
-    fn left(&self, is_related: impl Fn(&Namespace) -> bool) -> Option<&Dependents> {
+    pub fn check_delete(&self, own: Option<Place>, is_related: impl Fn(&Namespace) -> bool) -> Result<()> {
         let left = self.dependents.iter();
         let left = left.filter(|one| !one.collection.as_ref().is_some_and(&is_related));
-        left.min_by_key(|one| one.pattern != REFERENCE)
+        let Some(left) = left.min_by_key(|one| one.place()) else {
+            return Ok(());
+        };
+        let call = &left.call;
+        Err(left.refused(&match own {
+            None => format!("call {call}(..) of its repository"),
+            Some(own) if own > left.place() => {
+                format!("call {call}(..) of its repository, and pass this one to through(..)")
+            }
+            Some(Place::References) if left.place() == Place::References => {
+                "use one repository with all references to these sources".to_owned()
+            }
+            Some(_) => "pass its repository to through(..)".to_owned(),
+        }))
     }
 }
 
 impl Dependents {
+    /// Returns when its pattern deletes, of all that have a part in the deletion of a document.
+    fn place(&self) -> Place {
+        match self.pattern.as_str() {
+            "reference" => Place::References,
+            "history" => Place::History,
+            _ => Place::Parts,
+        }
+    }
+
     fn refused(&self, remedy: &str) -> Error {
         let text = format!(
             "documents of the {} pattern depend on these, nothing was deleted: {remedy}",
@@ -192,7 +207,7 @@ impl Others {
     /// # Errors
     /// [`SettingsMismatch`](ErrorKind::SettingsMismatch).
     pub fn check_move(&self, is_related: impl Fn(&Namespace) -> bool) -> Result<()> {
-        let parts = self.dependents.iter().filter(|one| one.pattern != REFERENCE);
+        let parts = self.dependents.iter().filter(|one| one.place() != Place::References);
         let mut parts = parts.filter_map(|one| Some((&one.pattern, one.collection.as_ref()?)));
         let Some((pattern, collection)) = parts.find(|(_, collection)| !is_related(collection)) else {
             return Ok(());
@@ -343,17 +358,26 @@ mod tests {
     #[test]
     fn a_deletion_names_the_call_that_deletes_what_depends_on_it() {
         let others = others();
-        let refused = others.check_delete(".through(..)", |_| false).unwrap_err();
-        assert_eq!(
-            (refused.kind(), refused.to_string().as_str()),
+        let refused = |own| {
+            let refused = others.check_delete(own, |_| false).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::SettingsMismatch);
+            refused.to_string()
+        };
+        let text = "documents of the outlier pattern depend on these, nothing was deleted: ";
+        for (own, remedy) in [
+            (None, "call delete(..) of its repository"),
+            (Some(Place::References), "pass its repository to through(..)"),
+            (Some(Place::Parts), "pass its repository to through(..)"),
             (
-                ErrorKind::SettingsMismatch,
-                "documents of the outlier pattern depend on these, nothing was deleted: call delete(..).through(..) of its repository"
-            )
-        );
+                Some(Place::Trash),
+                "call delete(..) of its repository, and pass this one to through(..)",
+            ),
+        ] {
+            assert_eq!(refused(own), format!("{text}{remedy}"));
+        }
         let more = Namespace::new("shop", "more");
-        others.check_delete("", |one| *one == more).unwrap();
-        Others::default().check_delete("", |_| false).unwrap();
+        others.check_delete(None, |one| *one == more).unwrap();
+        Others::default().check_delete(None, |_| false).unwrap();
     }
 
     #[test]
@@ -373,7 +397,7 @@ mod tests {
         let entry = doc! { "_id": { "kind": "reference" }, "owns": [owned] };
         let sources = Others::of([&entry], &Namespace::new("shop", "orders"), &[], "shop");
         sources.check_move(|_| false).unwrap();
-        sources.check_delete("", |_| false).unwrap_err();
+        sources.check_delete(None, |_| false).unwrap_err();
     }
 
     #[test]

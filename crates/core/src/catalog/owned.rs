@@ -1,6 +1,6 @@
 //! What a repository owns: fields of documents, and second collections.
 
-use mongodb::bson::{Document, RawDocumentBuf, doc};
+use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::{Collection, Namespace};
 
 use super::COLLECTION;
@@ -32,6 +32,15 @@ struct Dependents {
     call: &'static str,
     /// The only collection of what depends on them. `None` if they are in several.
     collection: Option<Namespace>,
+}
+
+/// Returns the name of a collection in the catalog of a database.
+pub(super) fn named(namespace: &Namespace, database: &str) -> Document {
+    let mut stored = doc! { "collection": &namespace.coll };
+    if namespace.db != database {
+        stored.insert("database", &namespace.db);
+    }
+    stored
 }
 
 impl Owned {
@@ -116,13 +125,7 @@ impl Owned {
 
     /// Returns its form in the catalog of a database.
     pub(super) fn stored_form(&self, database: &str) -> Document {
-        let named = |namespace: &Namespace| {
-            let mut stored = doc! { "collection": &namespace.coll };
-            if namespace.db != database {
-                stored.insert("database", &namespace.db);
-            }
-            stored
-        };
+        let named = |namespace| named(namespace, database);
         let mut stored = named(&self.namespace);
         let options = [("field", &self.field), ("shared", &self.shared)];
         stored.extend(
@@ -143,15 +146,7 @@ impl Owned {
 
     /// Returns whether another owner has it, as the catalog of a database stores it.
     pub(super) fn is_of(&self, other: &Document, database: &str) -> bool {
-        let of_collection = namespace_of(other, database).as_ref() == Some(&self.namespace);
-        let is_shared = self.shared.is_some() && self.shared.as_deref() == other.get_str("shared").ok();
-        let overlaps = match (self.field.as_deref(), field_of(other)) {
-            (None, None) => true,
-            (Some(_), Some(_)) if self.is_whole() || is_whole(other) => true,
-            (Some(one), Some(other)) => one == other || is_below(one, other) || is_below(other, one),
-            _ => false,
-        };
-        of_collection && overlaps && !is_shared
+        is_same(&self.stored_form(database), other, database)
     }
 
     fn is_whole(&self) -> bool {
@@ -180,6 +175,44 @@ impl Owned {
         };
         Error::new(ErrorKind::SettingsMismatch, message).with_remedy(Remedy::CheckSettings)
     }
+}
+
+/// Returns whether two owners have the same, as the catalog of a database stores it.
+fn is_same(one: &Document, other: &Document, database: &str) -> bool {
+    let of_collection = namespace_of(one, database) == namespace_of(other, database);
+    let [word, of_other] = [one, other].map(|owned| owned.get_str("shared").ok());
+    let is_shared = word.is_some() && word == of_other;
+    let overlaps = match (field_of(one), field_of(other)) {
+        (None, None) => true,
+        (Some(_), Some(_)) if is_whole(one) || is_whole(other) => true,
+        (Some(one), Some(other)) => one == other || is_below(one, other) || is_below(other, one),
+        _ => false,
+    };
+    of_collection && overlaps && !is_shared
+}
+
+/// Returns what two entries of a catalog own both: their positions, and the collection or the field.
+#[doc(hidden)]
+pub fn conflicts(entries: &[Document], database: &str) -> Vec<(usize, usize, String)> {
+    let owns = |entry: &Document| entry.get_array("owns").cloned().unwrap_or_default();
+    let mut conflicts = Vec::new();
+    for (n, one) in entries.iter().enumerate() {
+        for (m, other) in entries.iter().enumerate().skip(n + 1) {
+            let others = owns(other);
+            let others = others.iter().filter_map(Bson::as_document);
+            let owned = owns(one);
+            let is_owned_twice = |one: &&Document| others.clone().any(|other| is_same(one, other, database));
+            let owned = owned.iter().filter_map(Bson::as_document).find(is_owned_twice);
+            let Some(owned) = owned else { continue };
+            let of = owned.get_str("collection").unwrap_or_default();
+            let what = match field_of(owned) {
+                None | Some("_id") => format!("`{of}`"),
+                Some(field) => format!("the field `{field}` of `{of}`"),
+            };
+            conflicts.push((n, m, what));
+        }
+    }
+    conflicts
 }
 
 /// Returns the collection that a stored form names, in the catalog of a database.

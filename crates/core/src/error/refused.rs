@@ -28,7 +28,7 @@ pub fn refused_move(
         Some(duplicate) => Error::from_driver(
             ErrorKind::DuplicateKey,
             format!(
-                "the unique index `{}` of `{name}` refused a document, which stays where it is: drop the index, or change one of the two documents",
+                "the unique index `{}` of `{name}` refused a document, which stays where it is: change or delete one of the two documents, or drop the index if it is your own",
                 duplicate.index.unwrap_or_default()
             ),
             error,

@@ -56,8 +56,16 @@ impl<'a> Ensure<'a> {
     /// Creates the description. The first collection has most of the documents that only the repository writes.
     /// The settings are those of the collection of the call, or of one of its array fields.
     pub fn new(call: Call<'a>, array: Option<&str>, settings: Document, collections: Vec<Managed>) -> Self {
+        let mut entry = Entry::new(call.pattern, call.collection, array, settings);
+        let plans = collections.iter().map(|managed| &managed.plan);
+        let of_plan = |plan: &IndexPlan| {
+            let namespace = plan.namespace();
+            let names = plan.indexes.iter().map(|index| index.name.clone());
+            names.map(|name| (namespace.clone(), name)).collect::<Vec<_>>()
+        };
+        entry.indexes = plans.flat_map(of_plan).collect();
         Self {
-            entry: Entry::new(call.pattern, call.collection, array, settings),
+            entry,
             call,
             collections,
             fields: Vec::new(),

@@ -2,13 +2,15 @@ use std::sync::Arc;
 
 #[allow(unused_imports)] // the links of the documentation use them
 use mongo_patterns_core::ErrorKind::{InvalidArgument, NotFound, SettingsMismatch};
-use mongo_patterns_core::{DocumentId, ErrorKind, IntoId, Result, action};
+use mongo_patterns_core::through::{self, Deletes, Place};
+use mongo_patterns_core::{DocumentId, ErrorKind, IntoId, Result, action, transaction};
 use mongodb::bson::Document;
 
 use crate::form::update::checked_with;
 use crate::query::change::Change;
 use crate::repository::{HistoryRepository, Shared};
 use crate::results::DeletedDocument;
+use crate::through::delete_through;
 use crate::write::change::Request;
 use crate::write::joined::change;
 
@@ -27,10 +29,15 @@ impl<D> HistoryRepository<D> {
     /// # }
     /// ```
     ///
+    /// # Through a trash
+    /// [`through`](Delete::through) a trash, which keeps the document as it is before the deletion. A document that the trash
+    /// restores gets the number after that of the deletion with its next write.
+    // proof: together::histories::a_document_with_a_history_is_kept_by_a_trash
+    ///
     /// # Cost
     /// Four round trips, each of which examines at most one document: the change into the revision of the deletion, its
     /// copy, the deletion, and the commit. The first write of a repository has three more, and one if its `ensure_indexes()` was not
-    /// called.
+    /// called. Through a trash four more.
     ///
     /// # Cancel safety
     /// It has no effect, unless its commit had begun, which completes, or its transaction also has changes of other calls.
@@ -42,9 +49,9 @@ impl<D> HistoryRepository<D> {
     /// As [`update`](Self::update), but no [`NotFound`]: then [`found`](DeletedDocument::found) is `false`.
     ///
     /// [`SettingsMismatch`], with nothing deleted, where documents of another repository depend on the document, such as the
-    /// children of a subset: call what the error names, with `through(..)` this repository.
+    /// children of a subset: call what the error names, and pass this repository to its `through(..)`.
     pub fn delete(&self, id: impl IntoId) -> Delete<'_> {
-        Delete::create(self.shared(), DocumentId::new(id), None, Document::new())
+        Delete::create(self.shared(), DocumentId::new(id), None, Document::new(), Vec::new())
     }
 }
 
@@ -55,6 +62,7 @@ action! {
         id: Result<DocumentId>,
         expected: Option<u64>,
         with: Document,
+        through: Vec<&'a dyn Deletes>,
     }
     with session;
 
@@ -69,19 +77,44 @@ action! {
     "delete" => DeletedDocument
 }
 
-impl Delete<'_> {
-    async fn execute(self) -> Result<DeletedDocument> {
+impl<'a> Delete<'a> {
+    /// Deletes the document through a trash of the same documents too, which keeps it as it is before the deletion.
+    ///
+    /// See [`delete`](HistoryRepository::delete#through-a-trash).
+    pub fn through(mut self, trash: &'a dyn Deletes) -> Self {
+        self.through.push(trash);
+        self
+    }
+
+    async fn execute(mut self) -> Result<DeletedDocument> {
         let id = self.id?.into_bson();
-        self.shared.check_write().await?;
-        let others = self.shared.others().await?;
-        others.check_delete(".through(..)", |_| false)?;
+        let shared = self.shared;
+        shared.check_write().await?;
+        let own = (&shared.current, shared.settings.id.as_str(), Place::History);
+        through::prepare(own, shared.others(), &mut self.through).await?;
         let request = Request {
             change: Change::Delete,
             expected: self.expected,
             filter: Document::new(),
             with: checked_with(&self.shared.settings, self.with)?,
         };
-        let (found, revision) = match change(self.shared, id, request, self.session).await {
+        let deleted = match self.through.is_empty() {
+            true => change(shared, id, request, self.session).await,
+            false => {
+                let mut conn = shared.enter(&id, self.session).await?;
+                let (current, retry) = (&shared.current, &shared.settings.retry);
+                let context = (&**shared, &id, &request, self.through.as_slice());
+                let deleted = transaction::run(
+                    current,
+                    retry,
+                    &mut conn,
+                    context,
+                    |conn, (shared, id, request, through)| Box::pin(delete_through(shared, id, request, through, conn)),
+                );
+                deleted.await
+            }
+        };
+        let (found, revision) = match deleted {
             Ok(recorded) => (true, Some(recorded.revision)),
             Err(error) if error.kind() == ErrorKind::NotFound => (false, None),
             Err(error) => return Err(error),

@@ -31,6 +31,7 @@ impl<D> HistoryRepository<D> {
     /// | an insert | revision 1, or the next one after the last, whatever number the document has |
     /// | a deletion | the next one, with `deleted: true` |
     /// | a change of the id field | those of a deletion and an insert |
+    /// | a change of fields that another repository [owns](mongo_patterns_core::catalog#owners) | none: the next revision has them |
     ///
     /// The follower also sets the number and the time in the current document. The time of the revision is that of the
     /// write, or 1 ms after the previous revision if it is not after it. So [`as_of`](Self::as_of) of a time that the follower

@@ -96,7 +96,11 @@ impl Update<'_> {
     async fn execute(self) -> Result<Recorded> {
         let id = self.id?.into_bson();
         let request = Request {
-            change: Change::Update(checked(&self.shared.settings, self.update)?),
+            change: Change::Update(checked(
+                &self.shared.settings,
+                &self.shared.known_others(),
+                self.update,
+            )?),
             expected: self.expected,
             filter: Document::new(),
             with: checked_with(&self.shared.settings, self.with)?,

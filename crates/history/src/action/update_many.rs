@@ -79,7 +79,11 @@ action! {
 impl UpdateMany<'_> {
     async fn execute(self) -> Result<UpdatedMany> {
         let request = Request {
-            change: Change::Update(checked(&self.shared.settings, self.update)?),
+            change: Change::Update(checked(
+                &self.shared.settings,
+                &self.shared.known_others(),
+                self.update,
+            )?),
             expected: None,
             filter: self.filter,
             with: checked_with(&self.shared.settings, self.with)?,

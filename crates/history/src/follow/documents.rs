@@ -129,7 +129,7 @@ impl Target for Documents {
     }
 
     fn add(&mut self, event: &RawDocument) -> Result<follow::Effect> {
-        match Effect::read(&self.shared.settings, event)? {
+        match Effect::read(&self.shared.settings, &self.shared.known_others(), event)? {
             Effect::Foreign(writes) => {
                 self.writes.extend(writes);
                 Ok(follow::Effect::Added)

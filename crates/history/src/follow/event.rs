@@ -1,5 +1,6 @@
 //! The changes of current documents, and whose they are.
 
+use mongo_patterns_core::catalog::Others;
 use mongo_patterns_core::key::stored_integer;
 use mongo_patterns_core::stored::value;
 use mongo_patterns_core::{DocumentId, Result, follow};
@@ -45,11 +46,12 @@ pub(crate) fn number_in(settings: &Settings, document: &RawDocument) -> Option<u
 }
 
 impl Effect {
-    pub(crate) fn read(settings: &Settings, event: &RawDocument) -> Result<Self> {
+    pub(crate) fn read(settings: &Settings, others: &Others, event: &RawDocument) -> Result<Self> {
         let image = |name: &str| event.get_document(name).ok();
         let (before, after) = (image("fullDocumentBeforeChange"), image("fullDocument"));
         let write = Written {
             settings,
+            others,
             time: time_of(event),
             position: position_of(event),
         };
@@ -85,6 +87,7 @@ fn position_of(event: &RawDocument) -> String {
 
 struct Written<'a> {
     settings: &'a Settings,
+    others: &'a Others,
     time: DateTime,
     position: String,
 }
@@ -117,7 +120,7 @@ impl Written<'_> {
             (old, Some(_)) => old != new && have_same_content(self.settings, before, after)?,
             (_, None) => false,
         };
-        if is_numbered || is_copy(self.settings, before, after)? {
+        if is_numbered || is_copy(self.settings, self.others, before, after)? {
             return Ok(Vec::new());
         }
         Ok(self.foreign(after, Before::Number(old), Some(after)))
@@ -151,7 +154,7 @@ mod tests {
         if let Some(after) = after {
             event.append(mongodb::bson::cstr!("fullDocument"), after.clone());
         }
-        Effect::read(&Settings::example(), &event).unwrap()
+        Effect::read(&Settings::example(), &Others::default(), &event).unwrap()
     }
 
     fn foreign(before: Before, after: Option<RawDocumentBuf>) -> Effect {

@@ -75,7 +75,9 @@ async fn is_insert_of_repository(shared: &Shared, id: &Bson, writes: &[Foreign])
     options.projection = None;
     let filter = query::revisions(settings, id);
     match Conn::new().find_one(&shared.revisions, filter, options).await? {
-        Some(newest) if number_in(settings, &newest) == Some(number) => is_copy(settings, inserted, &newest),
+        Some(newest) if number_in(settings, &newest) == Some(number) => {
+            is_copy(settings, &shared.known_others(), inserted, &newest)
+        }
         _ => Ok(false),
     }
 }
@@ -171,7 +173,7 @@ impl Recording<'_> {
         {
             let copy = find_revision(shared, self.id, newest.revision, conn).await?;
             if let Some(copy) = copy
-                && is_copy(settings, &current, &copy)?
+                && is_copy(settings, &shared.known_others(), &current, &copy)?
             {
                 return Ok(0);
             }

@@ -1,5 +1,6 @@
 //! Current documents and the copies of their revisions.
 
+use mongo_patterns_core::catalog::Others;
 use mongo_patterns_core::error::CommandError;
 use mongo_patterns_core::field::is_mark;
 use mongo_patterns_core::key::stored_integer;
@@ -105,7 +106,7 @@ pub(crate) fn copy(
     {
         copy.append(CString::try_from(settings.document_id.as_str())?, id);
     }
-    append_content(settings, &mut copy, current)?;
+    append_content(settings, &[], &mut copy, current)?;
     Ok(copy)
 }
 
@@ -118,20 +119,21 @@ fn with_id_of_document(
     if let Some(id) = revision.get(settings.document_id.as_str())? {
         document.append(cstr!("_id"), id);
     }
-    append_content(settings, &mut document, revision)?;
+    append_content(settings, &[], &mut document, revision)?;
     Ok(document)
 }
 
 /// Appends all fields but those that differ between a document and its copy.
 fn append_content(
     settings: &Settings,
+    without: &[String],
     to: &mut RawDocumentBuf,
     document: &RawDocument,
 ) -> std::result::Result<(), CommandError> {
     for field in document {
         let (name, value) = field?;
         let is_mark = is_mark(name.as_str()) && name.as_str() != KEPT;
-        let is_content = name.as_str() != "_id" && !is_mark;
+        let is_content = name.as_str() != "_id" && !is_mark && !without.iter().any(|field| field == name.as_str());
         if is_content && !settings.is_of_revisions(name.as_str()) {
             to.append(name, value);
         }
@@ -175,11 +177,12 @@ pub(crate) fn have_same_content(settings: &Settings, a: &RawDocument, b: &RawDoc
     Ok(same_fields(&content(settings, a)?, &content(settings, b)?))
 }
 
-/// Returns whether a current document and its copy have the same fields, besides those that differ.
-pub(crate) fn is_copy(settings: &Settings, current: &RawDocument, copy: &RawDocument) -> Result<bool> {
+/// Returns whether a current document and its copy have the same fields, besides those that differ, and those that others own,
+/// which they write at any time.
+pub(crate) fn is_copy(settings: &Settings, others: &Others, current: &RawDocument, copy: &RawDocument) -> Result<bool> {
     let content_of = |document: &RawDocument| {
         let mut content = RawDocumentBuf::new();
-        append_content(settings, &mut content, document).map(|()| content)
+        append_content(settings, others.kept(), &mut content, document).map(|()| content)
     };
     let [current, copy] = [content_of(current)?, content_of(copy)?];
     let fields = |document: &RawDocumentBuf| Document::try_from(document).ok();
@@ -321,14 +324,15 @@ mod tests {
         let names: Vec<&str> = copy.iter().map(|field| field.unwrap().0.as_str()).collect();
         assert_eq!(names, ["_id", "policyId", "items", "revision"]);
         assert_eq!(copy.get_object_id("_id").unwrap(), id);
-        assert!(is_copy(&settings, &current, &copy).unwrap());
+        assert!(is_copy(&settings, &Others::default(), &current, &copy).unwrap());
         let sorted = rawdoc! { "items": ["a", f64::NAN], "policyId": 1, "revision": 2 };
-        assert!(is_copy(&settings, &current, &sorted).unwrap());
+        assert!(is_copy(&settings, &Others::default(), &current, &sorted).unwrap());
         let other = rawdoc! { "policyId": 1, "items": ["b"], "revision": 2 };
-        assert!(!is_copy(&settings, &other, &copy).unwrap());
+        assert!(!is_copy(&settings, &Others::default(), &other, &copy).unwrap());
         assert!(
             is_copy(
                 &settings,
+                &Others::default(),
                 &other,
                 &rawdoc! { "_id": 1, "revision": 2, "policyId": 1, "items": ["b"] }
             )
@@ -346,7 +350,7 @@ mod tests {
             "_id": id, "documentId": { "shop": 1, "n": 2.0 }, "name": "a", "revision": 2, "dateSet": DateTime::MAX,
         };
         assert_eq!(copy, expected);
-        assert!(is_copy(&settings, &current, &copy).unwrap());
+        assert!(is_copy(&settings, &Others::default(), &current, &copy).unwrap());
         let revision = decode_revision::<RawDocumentBuf>(&settings, &copy).unwrap();
         assert_eq!(revision.document.unwrap(), current);
         assert_eq!(content(&settings, &copy).unwrap(), doc! { "name": "a" });

@@ -8,6 +8,7 @@
 //! and `$project` can lack them: use [`replace`](crate::HistoryRepository::replace).
 
 use mongo_patterns_core::Result;
+use mongo_patterns_core::catalog::Others;
 use mongo_patterns_core::update::DocumentUpdate;
 use mongodb::bson::{Bson, Document, Timestamp};
 use mongodb::options::UpdateModifications;
@@ -22,17 +23,18 @@ const ID: &str = "the update changes the id of the document, nothing was sent: i
 const OF_REVISIONS: &str = "the update changes the field that only revisions have, with the id of their document, nothing was sent: omit it, or use another name with document_id_field(..)";
 const OWN_ID: &str = "the update changes the `_id` of the document, which is immutable, nothing was sent: omit it";
 
-/// Checks an update.
+/// Checks an update of a document in which others own fields.
 ///
 /// # Errors
 /// [`InvalidArgument`](ErrorKind::InvalidArgument) for an invalid update, and for fields that cannot be changed.
-pub(crate) fn checked(settings: &Settings, update: UpdateModifications) -> Result<DocumentUpdate> {
+pub(crate) fn checked(settings: &Settings, others: &Others, update: UpdateModifications) -> Result<DocumentUpdate> {
     let [revision, time, deleted] = settings.own_fields().map(|field| (field.as_str(), OWN));
     let mut fixed = vec![revision, time, deleted, (settings.id.as_str(), ID), ("_id", OWN_ID)];
     fixed.extend(settings.change_fields().map(|field| (field, CHANGE)));
     if settings.is_by_id() {
         fixed.push((settings.document_id.as_str(), OF_REVISIONS));
     }
+    fixed.extend(others.fixed());
     DocumentUpdate::new(update, &fixed)
 }
 
@@ -63,11 +65,15 @@ mod tests {
 
     use super::*;
 
+    fn others() -> Others {
+        Others::default()
+    }
+
     #[test]
     fn the_fields_of_the_pattern_cannot_be_changed() {
         let settings = Settings::example();
         let refused = |update: UpdateModifications| {
-            let error = checked(&settings, update).unwrap_err();
+            let error = checked(&settings, &others(), update).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         };
         for field in ["policyId", "revision", "dateSet", "deleted", "_id", "dateSet.x"] {
@@ -83,21 +89,35 @@ mod tests {
                 doc! { "$set": { field: 1 } }.into(),
                 vec![doc! { "$set": { field: 1 } }].into(),
             ] {
-                let error = checked(&settings, update).unwrap_err();
+                let error = checked(&settings, &others(), update).unwrap_err();
                 assert!(error.to_string().contains("with(..)"), "{error}");
             }
-            assert!(checked(&Settings::example(), doc! { "$set": { field: 1 } }.into()).is_ok());
+            assert!(checked(&Settings::example(), &others(), doc! { "$set": { field: 1 } }.into()).is_ok());
         }
         for field in ["_id", "documentId", "documentId.x"] {
-            let error = checked(&Settings::by_id(), doc! { "$set": { field: 1 } }.into()).unwrap_err();
+            let error = checked(&Settings::by_id(), &others(), doc! { "$set": { field: 1 } }.into()).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{field}");
         }
-        assert!(checked(&settings, doc! { "$set": { "documentId": 1 } }.into()).is_ok());
+        assert!(checked(&settings, &others(), doc! { "$set": { "documentId": 1 } }.into()).is_ok());
         refused(doc! { "name": "a" }.into());
         refused(doc! { "$rename": { "name": "b" } }.into());
         refused(Vec::<Document>::new().into());
         refused(vec![doc! { "$replaceWith": {} }].into());
-        assert!(checked(&settings, doc! { "$set": { "revisions": 1, "a.revision": 2 } }.into()).is_ok());
-        assert!(checked(&settings, vec![doc! { "$set": { "total": "$price" } }].into()).is_ok());
+        assert!(
+            checked(
+                &settings,
+                &others(),
+                doc! { "$set": { "revisions": 1, "a.revision": 2 } }.into()
+            )
+            .is_ok()
+        );
+        assert!(
+            checked(
+                &settings,
+                &others(),
+                vec![doc! { "$set": { "total": "$price" } }].into()
+            )
+            .is_ok()
+        );
     }
 }

@@ -45,7 +45,9 @@ async fn read(shared: &Shared, id: &Bson) -> Result<Vec<Problem>> {
                 problems.push(Problem::Gap { from, to });
             }
             match find_revision(shared, id, revision, &mut Conn::new()).await? {
-                Some(copy) if !is_copy(settings, current, &copy)? => problems.push(Problem::Different { revision }),
+                Some(copy) if !is_copy(settings, &shared.known_others(), current, &copy)? => {
+                    problems.push(Problem::Different { revision });
+                }
                 Some(_) => {}
                 // Behind a newer revision it was deleted as an old one.
                 None if newest.is_none_or(|newest| newest.revision < revision) => {

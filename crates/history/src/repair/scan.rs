@@ -109,7 +109,9 @@ impl Scan<'_> {
                 copied == head.map(|head| head.revision) && id_of_revision(settings, copy) == *id
             };
             let is_correct = match (head, copies.iter().find(own)) {
-                (Some(_), Some(copy)) => !has_field_of_revisions(settings, row) && is_copy(settings, row, copy)?,
+                (Some(_), Some(copy)) => {
+                    !has_field_of_revisions(settings, row) && is_copy(settings, &self.shared.known_others(), row, copy)?
+                }
                 _ => false,
             };
             if !is_correct {

@@ -16,6 +16,7 @@ use crate::settings::Settings;
 use crate::write::change::with_head;
 use crate::write::others::with_fields_of_others;
 use crate::write::record::{Changed, insert_new};
+use crate::write::restore::no_revision;
 
 /// Inserts a document.
 pub(crate) async fn insert(
@@ -56,6 +57,10 @@ pub(super) struct Insert<'a> {
 impl Insert<'_> {
     pub(super) async fn attempt(&mut self, conn: &mut Conn<'_>) -> Result<Recorded> {
         let newest = self.newest(conn).await?;
+        if self.restores && newest.is_none() {
+            // A trash or an archive has moved the document with its revisions since the restored one was read.
+            return Err(no_revision());
+        }
         // Every further attempt follows a conflict.
         let reads_current = std::mem::replace(&mut self.reads_current, true);
         if reads_current || newest.is_some_and(|newest| !newest.is_deleted) {

@@ -1,6 +1,6 @@
 #[allow(unused_imports)] // the links of the documentation use them
-use mongo_patterns_core::ErrorKind::{Contention, InvalidArgument, Unsupported};
-use mongo_patterns_core::through::{self, Deletes};
+use mongo_patterns_core::ErrorKind::{Contention, InvalidArgument, SettingsMismatch, Unsupported};
+use mongo_patterns_core::through::{self, Deletes, Place};
 use mongo_patterns_core::{Deleted, DocumentId, IntoId, Result, action};
 
 use crate::repository::{OutlierRepository, Shared};
@@ -36,6 +36,10 @@ impl<D, E> OutlierRepository<D, E> {
     /// # }
     /// ```
     ///
+    /// A document on which documents of a further pattern depend is refused without its repository: pass that of children or of
+    /// another list to `through(..)` first, and delete one to which documents refer by `delete_source(..)`.
+    // proof: together::chain::what_depends_on_a_document_is_never_left
+    ///
     /// # Cost
     /// One round trip for a typical document. Four for an outlier, and for a document that does not exist, or three if this process
     /// knows that it is an outlier. In a transaction of the caller, one, or two. Through another repository three, and those of
@@ -50,7 +54,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// [`InvalidArgument`] for an invalid `_id`, or for a repository of other documents. With nothing deleted: [`Contention`],
+    /// [`InvalidArgument`] for an invalid `_id`, or for a repository of other documents. With nothing deleted: [`SettingsMismatch`] when documents of a further pattern would be left, [`Contention`],
     /// [`Unsupported`] for an outlier on a standalone, and those of the other repository.
     pub fn delete(&self, id: impl IntoId) -> Delete<'_> {
         Delete::create(self.shared(), DocumentId::new(id), Vec::new())
@@ -79,9 +83,12 @@ impl<'a> Delete<'a> {
     }
 
     async fn execute(self) -> Result<Deleted> {
-        let Self { shared, through, .. } = self;
+        let Self {
+            shared, mut through, ..
+        } = self;
         let id = self.id?.into_bson();
-        through::prepare(&shared.main, "delete", shared.others(), &through).await?;
+        let own = (&shared.main, "_id", Place::Parts);
+        through::prepare(own, shared.others(), &mut through).await?;
         let mut conn = shared.enter(&id, self.session).await?;
         delete(shared, &id, &through, &mut conn).await
     }

@@ -70,8 +70,9 @@ pub(crate) async fn delete_through(
         _ => {
             let emptied = conn.update_one(main, of_main, query::empty(settings), None).await?;
             let found = emptied.matched_count > 0;
-            if found {
-                through::delete_found(through, id, conn).await?;
+            match found {
+                true => through::delete_found(through, id, conn).await?,
+                false => through::delete_left(through, id, conn).await?,
             }
             found
         }

@@ -1,6 +1,8 @@
 #[allow(unused_imports)] // the links of the documentation use them
-use mongo_patterns_core::ErrorKind::{Contention, IndexMissing, InvalidArgument, NotFound, Referenced};
-use mongo_patterns_core::through::Deletes;
+use mongo_patterns_core::ErrorKind::{
+    Contention, IndexMissing, InvalidArgument, NotFound, Referenced, SettingsMismatch,
+};
+use mongo_patterns_core::through::{self, Deletes, Place};
 use mongo_patterns_core::{DocumentId, IntoId, Result, action};
 
 use crate::repository::{ReferenceRepository, Shared};
@@ -51,6 +53,10 @@ impl<D, S> ReferenceRepository<D, S> {
     /// # }
     /// ```
     ///
+    /// A source of which a further pattern has parts is refused without it: a product with reviews and a history is deleted by
+    /// `delete_source(id).through(&reviews).through(&history)`. A trash or a history is the last one.
+    // proof: together::chain::what_depends_on_a_document_is_never_left, together::chain::nothing_is_left_beside_writers_of_all_patterns
+    ///
     /// # Cost
     /// Two round trips, and one for each reference field, which examines one document. For the other rules one, and one for
     /// each reference field, which updates all copies. Through another repository one more, and those of its deletion; the
@@ -68,8 +74,8 @@ impl<D, S> ReferenceRepository<D, S> {
     /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// With nothing deleted: [`Referenced`] when a document refers to the source, [`InvalidArgument`] for an invalid id, or for a
-    /// repository of other documents, [`IndexMissing`], [`Contention`], and those of the other repository. After an error with a
+    /// With nothing deleted: [`Referenced`] when a document refers to the source, [`SettingsMismatch`] when a further pattern would
+    /// leave parts of it, [`InvalidArgument`] for an invalid id, or for a repository of other documents, [`IndexMissing`], [`Contention`], and those of the other repository. After an error with a
     /// [`stored_count`](mongo_patterns_core::Error::stored_count) of 1 the source is deleted, and references can be left.
     pub fn delete_source(&self, source: impl IntoId) -> DeleteSource<'_> {
         DeleteSource::create(
@@ -108,7 +114,11 @@ impl<'a> DeleteSource<'a> {
 
     async fn execute(self) -> Result<DeletedSource> {
         let id = &self.source?.into_bson();
-        let Self { shared, through, .. } = self;
+        let Self {
+            shared, mut through, ..
+        } = self;
+        let own = (&shared.sources, "_id", Place::References);
+        through::prepare(own, shared.others(), &mut through).await?;
         let through = &through;
         delete(Deletion { shared, id, through }, self.rule, self.session).await
     }

@@ -168,7 +168,7 @@ impl<D, S> ReferenceRepository<D, S> {
         update: impl Into<UpdateModifications>,
     ) -> Write<'_, UpdatedSource> {
         let shared = self.shared();
-        let update = SourceUpdate::new(&shared.settings, update.into());
+        let update = SourceUpdate::new(&shared.settings, &shared.known_others(), update.into());
         let source = DocumentId::new(source);
         Write::new(shared.operation("update_source"), async move |session| {
             let id = source?.into_bson();

@@ -8,6 +8,7 @@
 //! whether the update can change a copied field.
 
 use mongo_patterns_core::Result;
+use mongo_patterns_core::catalog::Others;
 use mongo_patterns_core::update::{Change, Operators};
 use mongodb::bson::{Bson, Document};
 use mongodb::options::UpdateModifications;
@@ -31,13 +32,14 @@ impl SourceUpdate {
     ///
     /// # Errors
     /// [`InvalidArgument`](ErrorKind::InvalidArgument) for an invalid update, and for fields that cannot be changed.
-    pub(crate) fn new(settings: &Settings, update: UpdateModifications) -> Result<Self> {
+    pub(crate) fn new(settings: &Settings, others: &Others, update: UpdateModifications) -> Result<Self> {
         let UpdateModifications::Document(update) = update else {
             return Err(invalid_argument(
                 "a source cannot be updated by a pipeline, nothing was sent: use update operators, such as `doc! { \"$set\": { \"field\": value } }`",
             ));
         };
-        let fixed = [(settings.version.as_str(), OWN), (MARK, OWN), ("_id", OWN_ID)];
+        let mut fixed = vec![(settings.version.as_str(), OWN), (MARK, OWN), ("_id", OWN_ID)];
+        fixed.extend(others.fixed());
         let operators = Operators::new(update, &fixed)?;
         let is_nested = |change: Change<'_>| {
             let is_value = matches!(change.value, Bson::Document(_) | Bson::Array(_));
@@ -90,7 +92,7 @@ mod tests {
 
     fn sent(update: Document) -> Document {
         let settings = example();
-        let update = SourceUpdate::new(&settings, update.into()).unwrap();
+        let update = SourceUpdate::new(&settings, &Others::default(), update.into()).unwrap();
         update.to_document(&settings)
     }
 
@@ -115,14 +117,15 @@ mod tests {
             .references
             .iter_mut()
             .for_each(|field| field.is_snapshot = true);
-        let update = SourceUpdate::new(&settings, doc! { "$set": { "name": "Ann" } }.into()).unwrap();
+        let update =
+            SourceUpdate::new(&settings, &Others::default(), doc! { "$set": { "name": "Ann" } }.into()).unwrap();
         assert!(!update.changes_copies);
     }
 
     #[test]
     fn the_fields_of_the_pattern_cannot_be_changed() {
         let refused = |update: UpdateModifications| {
-            let error = SourceUpdate::new(&example(), update).unwrap_err();
+            let error = SourceUpdate::new(&example(), &Others::default(), update).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidArgument);
             error.to_string()
         };

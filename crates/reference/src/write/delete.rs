@@ -31,8 +31,7 @@ pub(crate) async fn delete(
     rule: OnReferences,
     session: Option<&mut ClientSession>,
 ) -> Result<DeletedSource> {
-    let Deletion { shared, id, through } = deletion;
-    through::prepare(&shared.sources, "delete_source", shared.others(), through).await?;
+    let Deletion { shared, id, .. } = deletion;
     shared.check_indexes().await?;
     let mut conn = shared.enter_source(id, session).await?;
     match rule {

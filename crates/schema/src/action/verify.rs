@@ -1,6 +1,7 @@
 use futures::TryStreamExt;
-#[allow(unused_imports)] // the links of the documentation use them
 use mongo_patterns_core::ErrorKind::*;
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::catalog::Others;
 use mongo_patterns_core::progress::Reporter;
 use mongo_patterns_core::stored::id_of;
 use mongo_patterns_core::verify::{Results, Verify, begin, scan};
@@ -73,13 +74,13 @@ async fn find_problems(
     mut reporter: Reporter<'_>,
     mut results: Results<Finding>,
 ) -> Result<()> {
-    let collection = &shared.collection;
+    let (collection, others) = (&shared.collection, shared.known_others());
     begin(&mut reporter, [collection]).await?;
     let options = FindOptions::builder().batch_size(BATCH).build();
     let mut rows = send::find_rows(collection, doc! {}, send::latest(options)).await?;
     while let Some(document) = rows.try_next().await? {
         reporter.advance(1);
-        if let Some((problem, fields)) = problem_of(&shared.settings, check, &document) {
+        if let Some((problem, fields)) = problem_of(shared, &others, check, &document) {
             let mut finding = Finding::new(collection.namespace(), id_of(&document), problem);
             finding.fields = fields;
             results.add(finding).await;
@@ -88,7 +89,13 @@ async fn find_problems(
     Ok(())
 }
 
-fn problem_of(settings: &Settings, check: Check, document: &RawDocument) -> Option<(Problem, Vec<String>)> {
+fn problem_of(
+    shared: &Shared,
+    others: &Others,
+    check: Check,
+    document: &RawDocument,
+) -> Option<(Problem, Vec<String>)> {
+    let settings = &shared.settings;
     let steps = &settings.steps;
     let none = |problem| Some((problem, Vec::new()));
     let Some(mut version) = version_of(&settings.version, document) else {
@@ -112,7 +119,11 @@ fn problem_of(settings: &Settings, check: Check, document: &RawDocument) -> Opti
     match check(&document) {
         None => none(Problem::NotDecoded),
         Some(mut fields) => {
-            fields.retain(|name| name != "_id" && name != settings.version.as_str());
+            let of_others = |name: &str| {
+                let field = name.split('.').next();
+                others.kept().iter().any(|kept| field == Some(kept))
+            };
+            fields.retain(|name| name != "_id" && name != settings.version.as_str() && !of_others(name));
             (!fields.is_empty()).then_some((Problem::UnknownFields, fields))
         }
     }

@@ -177,7 +177,8 @@ impl<D> SchemaRepository<D> {
     pub fn update(&self, id: impl IntoId, update: Document) -> Write<'_, Updated> {
         let (shared, id) = (self.shared(), DocumentId::new(id));
         Write::new(shared.operation("update"), async move |session| {
-            let fixed = [
+            let others = shared.known_others();
+            let mut fixed = vec![
                 (
                     "_id",
                     "the `_id` of a document does not change, nothing was sent: leave it out",
@@ -187,6 +188,7 @@ impl<D> SchemaRepository<D> {
                     "the repository sets the version, nothing was sent: leave it out",
                 ),
             ];
+            fixed.extend(others.fixed());
             let operators = Operators::new(update, &fixed)?.under("");
             let id = id?;
             let updated = write::run(shared, &id, Change::Update(operators), session);

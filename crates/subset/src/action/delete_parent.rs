@@ -1,5 +1,7 @@
 #[allow(unused_imports)] // the links of the documentation use the kinds
-use mongo_patterns_core::ErrorKind::{Corrupt, IndexMissing, InvalidArgument, NotMigrated, Unsupported};
+use mongo_patterns_core::ErrorKind::{
+    Corrupt, IndexMissing, InvalidArgument, NotMigrated, SettingsMismatch, Unsupported,
+};
 use mongo_patterns_core::through::Deletes;
 use mongo_patterns_core::{Deleted, DocumentId, IntoId, Result, action};
 
@@ -38,6 +40,10 @@ impl<P, C> SubsetRepository<P, C> {
     /// # }
     /// ```
     ///
+    /// A parent on which documents of a further pattern depend is refused without its repository: pass that of a list or of other
+    /// children to `through(..)` first, and delete one to which documents refer by `delete_source(..)`.
+    // proof: together::chain::what_depends_on_a_document_is_never_left
+    ///
     /// # Cost
     /// Three round trips, for any number of children. One more if the parent does not exist. Through another repository those
     /// of its deletion too, and one more the first time.
@@ -48,7 +54,7 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// # Errors
     /// With nothing deleted: [`NotMigrated`] when the parent embeds children that are [not
-    /// migrated](Self::migrate_from_embedded), [`InvalidArgument`] for an invalid id, or for a repository of other documents,
+    /// migrated](Self::migrate_from_embedded), [`SettingsMismatch`] when documents of a further pattern would be left, [`InvalidArgument`] for an invalid id, or for a repository of other documents,
     /// [`IndexMissing`], [`Unsupported`] on a standalone, and those of the other repository. If the outcome is unknown, call it
     /// again.
     pub fn delete_parent(&self, parent: impl IntoId) -> DeleteParent<'_> {
@@ -77,8 +83,8 @@ impl<'a> DeleteParent<'a> {
         self
     }
 
-    async fn execute(self) -> Result<Deleted> {
+    async fn execute(mut self) -> Result<Deleted> {
         let parent = self.parent?.into_bson();
-        write::delete_parent(self.shared, &parent, &self.through, self.session).await
+        write::delete_parent(self.shared, &parent, &mut self.through, self.session).await
     }
 }

@@ -3,7 +3,7 @@
 use futures::future::BoxFuture;
 use mongo_patterns_core::Result;
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::through::{Deletes, Through};
+use mongo_patterns_core::through::{Deletes, Place, Through};
 use mongodb::bson::{Bson, RawDocumentBuf};
 use mongodb::{Collection, Namespace};
 
@@ -20,8 +20,8 @@ impl<D> Deletes for Trash<D> {
         self.shared().related.has(collection)
     }
 
-    fn has_through(&self) -> bool {
-        false
+    fn place(&self) -> Place {
+        Place::Trash
     }
 
     fn prepare(&self) -> BoxFuture<'_, Result<()>> {
