@@ -170,6 +170,7 @@ async fn wrong_settings_and_a_missing_index_are_refused() {
         current(db).drop_indexes().await.unwrap();
         for error in [
             archive.run().await.unwrap_err(),
+            archive.run().plan().await.unwrap_err(),
             archive.list(doc! {}).page().await.unwrap_err(),
         ] {
             assert_eq!(error.kind(), ErrorKind::IndexMissing, "{error:?}");

@@ -92,6 +92,42 @@ async fn the_server_finds_the_sources_by_the_index_of_the_key() {
     .await;
 }
 
+/// Without the index of the key, which a run creates and a plan does not, the server would read all sources for each order.
+#[tokio::test]
+async fn a_plan_needs_the_index_of_the_key_and_refuses_a_key_of_two_sources_as_a_run_does() {
+    testkit::run(async |db| {
+        fill_by_key(db, [doc! { "_id": 1, "author": "ann" }]).await;
+        let orders = orders_by_key(db);
+        let migration = || orders.migrate_from_references().from_field("customer", "author");
+        db.recorder().clear();
+        let refused = migration().plan().await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::IndexMissing, "{refused}");
+        assert!(refused.to_string().contains("username_1"), "{refused}");
+        let commands = db.recorder().commands();
+        assert!(
+            !commands
+                .iter()
+                .any(|command| command.command.to_string().contains("$lookup"))
+        );
+        customers(db)
+            .insert_one(person(20, "ann", "another Ann"))
+            .await
+            .unwrap();
+        let planned = migration().plan().await.unwrap_err();
+        let run = migration().await.unwrap_err();
+        assert_eq!(
+            (planned.kind(), run.kind()),
+            (ErrorKind::Corrupt, ErrorKind::Corrupt),
+            "{planned} {run}"
+        );
+        customers(db).delete_one(doc! { "_id": 20 }).await.unwrap();
+        orders.ensure_indexes().await.unwrap();
+        assert_eq!(migration().plan().await.unwrap().migrated.documents, 1);
+        assert_eq!(migration().await.unwrap().documents, 1);
+    })
+    .await;
+}
+
 #[tokio::test]
 #[ignore = "slow: cargo xtask ci"]
 async fn what_is_not_a_key_of_a_source_is_listed_and_never_guessed() {

@@ -8,6 +8,7 @@ mod ensure;
 mod existing;
 mod managed;
 mod plan;
+mod violations;
 
 use std::time::Duration;
 
@@ -21,12 +22,12 @@ use crate::value::same::same_fields;
 #[doc(hidden)]
 pub use checks::Checks;
 pub use duplicates::{Duplicates, FindDuplicates};
-pub use ensure::EnsureIndexes;
 #[doc(hidden)]
-pub use ensure::{Ensure, Fits};
+pub use ensure::Ensure;
+pub use ensure::EnsureIndexes;
 pub use existing::{list_indexes, serves};
 #[doc(hidden)]
-pub use managed::{Managed, State};
+pub use managed::{Fits, Managed, State};
 pub use plan::{EnsuredIndexes, IndexPlan, drop_old_index};
 
 /// An index that a pattern relies on.

@@ -26,7 +26,7 @@ mod settle;
 
 use mongo_patterns_core::catalog::Record;
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::error::CommandError;
+use mongo_patterns_core::error::{CommandError, Remedy};
 use mongo_patterns_core::migration::{LOOKUP_TOO_LARGE, MigrateOptions, MigrationProgress, Step, explained, number};
 use mongo_patterns_core::stored::id_of;
 use mongo_patterns_core::{Error, ErrorKind, InvalidDocuments, Result};
@@ -38,6 +38,7 @@ use crate::query::from_references as commands;
 use crate::repository::Shared;
 use crate::results::Migrated;
 use crate::settings::bare::BareField;
+use crate::settings::key_index;
 use crate::write::sweep::sweep_all;
 
 /// How many times a migration walks through the documents that are left, before it reports that others write them.
@@ -73,6 +74,9 @@ impl Migration<'_> {
             Some(_) => Some(ensure.run_after(state, conn).await?),
             None => None,
         };
+        if let (true, Some(key), Some(ensured)) = (conn.is_plan(), &shared.settings.key, &ensured) {
+            check_key_index(&key_index(key), &ensured.created)?;
+        }
         let check = Step::aggregate("check the documents", shared.documents(), self.commands().inspection());
         let counts = conn.read(check).await.map_err(failed)?.first()?;
         self.refuse(&counts, When::Before)?;
@@ -219,6 +223,18 @@ impl Migration<'_> {
         }
         Ok(rows.decoded()?.iter().map(|row| number(row, "n")).sum())
     }
+}
+
+/// Refuses a plan without the index of the source key, which a run creates: the server would read all sources for each
+/// document.
+fn check_key_index(index: &str, missing: &[String]) -> Result<()> {
+    if !missing.iter().any(|name| name == index) {
+        return Ok(());
+    }
+    let message = format!(
+        "the sources do not have the index `{index}` of the source key, which a run creates and a plan needs, nothing was read: call ensure_indexes(), then plan again"
+    );
+    Err(Error::new(ErrorKind::IndexMissing, message).with_remedy(Remedy::EnsureIndexes))
 }
 
 /// Converts the error of a command.

@@ -13,7 +13,7 @@ impl Ensure<'_> {
     /// Checks the settings and the indexes, counts the documents for a progress callback, and begins to walk through them.
     ///
     /// # Errors
-    /// Those of [`require`](Self::require), [`check_indexes`](Self::check_indexes), and those of the driver.
+    /// Those of [`require`](Self::require), [`check_indexes`](Self::check_indexes), and those of the driver, of a plan too.
     pub fn begin_chunks<'s>(
         &'s self,
         purpose: &'static str,
@@ -24,7 +24,9 @@ impl Ensure<'_> {
     ) -> BoxFuture<'s, Result<Chunks>> {
         Box::pin(async move {
             self.require(conn).await?;
-            self.check_indexes(conn).await?;
+            for plan in self.plans() {
+                plan.check_before(conn).await?;
+            }
             if progress.reporter.is_asked() {
                 let filter = walk.filter.clone();
                 progress

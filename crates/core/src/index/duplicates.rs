@@ -68,8 +68,7 @@ impl FindDuplicates {
             return Ok(None);
         };
         let first = first.name.clone();
-        // The patterns check what a partial index has in other ways.
-        missing.retain(|(_, index)| index.unique && index.partial_filter.is_none());
+        missing.retain(|(_, index)| is_searched(index));
         Ok(Some(Self {
             indexes: missing.into(),
             rows: None,
@@ -83,10 +82,19 @@ impl FindDuplicates {
     /// # Errors
     /// [`IndexMissing`](ErrorKind::IndexMissing) at the end, and those of the driver.
     pub fn next_found(&mut self) -> BoxFuture<'_, Result<Duplicates>> {
-        Box::pin(self.search())
+        Box::pin(async move { self.search().await?.ok_or_else(|| self.not_searched()) })
     }
 
-    async fn search(&mut self) -> Result<Duplicates> {
+    /// Returns whether documents violate one of these indexes of a collection, which do not exist.
+    pub(super) async fn are_in(collection: &Raw, indexes: Vec<&PlannedIndex>) -> Result<bool> {
+        let unique = indexes.into_iter().filter(|index| is_searched(index));
+        let indexes = unique.map(|index| (collection.clone(), index.clone())).collect();
+        let (rows, missing) = (None, String::new());
+        let mut search = Self { indexes, rows, missing };
+        Ok(search.search().await?.is_some())
+    }
+
+    async fn search(&mut self) -> Result<Option<Duplicates>> {
         while let Some((collection, index)) = self.indexes.front() {
             let rows = match &mut self.rows {
                 Some(rows) => rows,
@@ -104,18 +112,28 @@ impl FindDuplicates {
             let mut again = aggregate(collection, pipeline(&index.keys, Some(&found.ids))).await?;
             // Others write concurrently, and the scan can have read a document before its deletion, and its successor.
             if again.try_next().await?.is_some() {
-                return Ok(found);
+                return Ok(Some(found));
             }
         }
-        Err(Error::new(
+        Ok(None)
+    }
+
+    fn not_searched(&self) -> Error {
+        Error::new(
             ErrorKind::IndexMissing,
             format!(
                 "the index `{}` does not exist, so that only documents that a unique index refuses were looked for: correct those that were found, call ensure_indexes(), and call this again",
                 self.missing
             ),
         )
-        .with_remedy(Remedy::EnsureIndexes))
+        .with_remedy(Remedy::EnsureIndexes)
     }
+}
+
+/// Returns whether the documents that violate an index are searched for. The patterns check what a partial index has in other
+/// ways.
+fn is_searched(index: &PlannedIndex) -> bool {
+    index.unique && index.partial_filter.is_none()
 }
 
 impl Duplicates {

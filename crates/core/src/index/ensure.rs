@@ -6,7 +6,8 @@ use mongodb::bson::{Document, RawDocumentBuf};
 use tokio::sync::OnceCell;
 
 use super::plan::Created;
-use super::{EnsuredIndexes, FindDuplicates, IndexPlan, Managed, State, collection};
+use super::violations::check_violations;
+use super::{EnsuredIndexes, FindDuplicates, Fits, IndexPlan, Managed, State, collection};
 use crate::action::Call;
 use crate::catalog::{Entry, OwnFields, Owned, check_fields};
 use crate::conn::Conn;
@@ -37,17 +38,8 @@ pub struct Ensure<'a> {
     own: Option<OwnFields<'a>>,
     fits: Option<&'a dyn Fits>,
     in_transactions: bool,
+    corrected: Option<&'a str>,
     indexes_exist: Option<&'a OnceCell<()>>,
-}
-
-/// Checks that stored documents fit settings that are not stored yet.
-#[doc(hidden)]
-pub trait Fits: Send + Sync {
-    /// Reads documents. The first collection has documents or not, if its fields were looked for.
-    ///
-    /// # Errors
-    /// [`SettingsMismatch`](ErrorKind::SettingsMismatch).
-    fn check_documents<'a>(&'a self, has_documents: bool, conn: &'a mut Conn<'_>) -> BoxFuture<'a, Result<()>>;
 }
 
 crate::redacted_debug!(Ensure<'_>, |ensure| "collection" = ensure.call.collection.namespace());
@@ -72,6 +64,7 @@ impl<'a> Ensure<'a> {
             own: None,
             fits: None,
             in_transactions: false,
+            corrected: None,
             indexes_exist: None,
         }
     }
@@ -87,6 +80,8 @@ impl<'a> Ensure<'a> {
         fits(fits: &'a dyn Fits) => fits = Some(fits);
         /// Tells that the writes of a pattern of one collection need transactions too.
         in_transactions() => in_transactions = true;
+        /// Sets a unique index whose violations a migration removes before it creates the index.
+        corrects(index: &'a str) => corrected = Some(index);
         /// Sets what remembers that the indexes exist when they were created.
         remembered_in(indexes_exist: &'a OnceCell<()>) => indexes_exist = Some(indexes_exist);
     }
@@ -378,6 +373,9 @@ impl<'a> Ensure<'a> {
             let plan = managed.plan_in(state, created);
             let present = plan.list("look for the indexes", conn).await?;
             plan.check_conflicts(&present)?;
+            if conn.is_plan() {
+                check_violations(&plan, &present, self.corrected).await?;
+            }
             listed.push((plan, present));
         }
         let mut ensured = EnsuredIndexes::default();

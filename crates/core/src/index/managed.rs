@@ -1,10 +1,13 @@
 //! A collection of a repository.
 
+use futures::future::BoxFuture;
 use mongodb::Collection;
 use mongodb::bson::{Document, RawDocumentBuf};
 
 use super::plan::Created;
 use super::{IndexPlan, PlannedIndex};
+use crate::conn::Conn;
+use crate::error::Result;
 use crate::shard_key::ShardKeyChoice;
 
 /// A collection of a repository.
@@ -92,6 +95,16 @@ impl Managed {
         let key = &self.shard_key.recommended;
         self.plan.indexes.iter().find(|index| index.supports(key))
     }
+}
+
+/// Checks that stored documents fit settings that are not stored yet.
+#[doc(hidden)]
+pub trait Fits: Send + Sync {
+    /// Reads documents. The first collection has documents or not, if its fields were looked for.
+    ///
+    /// # Errors
+    /// [`SettingsMismatch`](ErrorKind::SettingsMismatch).
+    fn check_documents<'a>(&'a self, has_documents: bool, conn: &'a mut Conn<'_>) -> BoxFuture<'a, Result<()>>;
 }
 
 /// The entry of a repository in the catalog.

@@ -13,6 +13,7 @@ use crate::retry::busy::{Busy, is_busy};
 use crate::send::Step;
 use crate::value::same::{same_document, same_fields, without_version};
 
+const CHECK: &str = "check the indexes";
 const DUPLICATE_KEY: i32 = 11000;
 const INDEX_NOT_FOUND: i32 = 27;
 /// An equal index has another name, or one of that name has other options.
@@ -144,10 +145,20 @@ impl IndexPlan {
     /// Those of [`check`](Self::check).
     #[doc(hidden)]
     pub async fn check_in(&self, conn: &mut Conn<'_>) -> Result<()> {
-        let present = conn.list_written_indexes("check the indexes", &self.collection).await?;
-        let Some(present) = present else { return Ok(()) };
-        collection::check_indexes(&self.namespace(), &present)?;
-        match self.compare(&present)?.1.first() {
+        match conn.list_written_indexes(CHECK, &self.collection).await? {
+            Some(present) => self.check_present(&present),
+            None => Ok(()),
+        }
+    }
+
+    /// Does what [`check`](Self::check) does, in a plan too, of a call that creates no indexes.
+    pub(super) async fn check_before(&self, conn: &mut Conn<'_>) -> Result<()> {
+        self.check_present(&self.list(CHECK, conn).await?)
+    }
+
+    fn check_present(&self, present: &[Document]) -> Result<()> {
+        collection::check_indexes(&self.namespace(), present)?;
+        match self.compare(present)?.1.first() {
             None => Ok(()),
             Some(missing) => Err(error::index_missing(&missing.name)),
         }
@@ -190,6 +201,11 @@ impl IndexPlan {
         doc! { "createIndexes": self.collection.name(), "indexes": indexes }
     }
 
+    /// Returns the indexes of the plan that do not exist.
+    pub(super) fn missing_in(&self, present: &[Document]) -> Result<Vec<&PlannedIndex>> {
+        Ok(self.compare(present)?.1)
+    }
+
     /// Splits the plan into indexes that exist and indexes that are missing.
     fn compare(&self, present: &[Document]) -> Result<(EnsuredIndexes, Vec<&PlannedIndex>)> {
         self.check_family(present)?;
@@ -228,16 +244,18 @@ impl IndexPlan {
         }
     }
 
+    /// Returns why an index of the plan cannot be created.
+    pub(super) fn is_violated(&self) -> String {
+        format!(
+            "stored documents violate the unique index of the plan, so it was not created: call verify(), which names them, and correct them; a repair needs settings, which ensure_indexes().replace_settings() stores although it refuses the index again. Planned: {self}"
+        )
+    }
+
     fn not_created(&self, error: error::CommandError, present: &[Document], missing: &[&PlannedIndex]) -> Error {
         match error::code(&error) {
-            Some(DUPLICATE_KEY) => Error::from_driver(
-                ErrorKind::Corrupt,
-                format!(
-                    "stored documents violate the unique index of the plan, so it was not created: call verify(), which names them, and correct them; a repair needs settings, which ensure_indexes().replace_settings() stores although it refuses the index again. Planned: {self}"
-                ),
-                error,
-            )
-            .with_remedy(Remedy::Verify),
+            Some(DUPLICATE_KEY) => {
+                Error::from_driver(ErrorKind::Corrupt, self.is_violated(), error).with_remedy(Remedy::Verify)
+            }
             Some(code) if INDEX_CONFLICT.contains(&code) => {
                 let conflicting = present.iter().find_map(|index| {
                     let keys = index.get_document("key").ok()?;

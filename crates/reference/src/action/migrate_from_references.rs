@@ -1,7 +1,7 @@
 #[allow(unused_imports)] // the links of the documentation use them
 use mongo_patterns_core::ErrorKind::{
-    Configuration, Contention, Corrupt, CountMismatch, DuplicateKey, InvalidArgument, InvalidItemId, NotFound,
-    TargetNotEmpty, TooLarge,
+    Configuration, Contention, Corrupt, CountMismatch, DuplicateKey, IndexMissing, InvalidArgument, InvalidItemId,
+    NotFound, TargetNotEmpty, TooLarge,
 };
 #[allow(unused_imports)] // the links of the documentation use the trait
 use mongo_patterns_core::Repository;
@@ -51,8 +51,8 @@ impl<D, S> ReferenceRepository<D, S> {
     /// | `author: { username: "ann", note: "x" }` | the same, and `note` after the copy |
     ///
     /// A [snapshot](crate::Reference::snapshot) that has other copied fields beside the key keeps them, and gets the `_id`. The
-    /// migration creates the index of the key, and stores the settings, before it checks the documents. A plan where this
-    /// index is missing is slow: the server reads all sources for each document.
+    /// migration creates the index of the key, and stores the settings, before it checks the documents. A plan creates nothing, so
+    /// where this index is missing, it is refused with [`IndexMissing`]: call [`ensure_indexes`](Self::ensure_indexes) first.
     ///
     /// References with a version, or with `deleted: true`, are extended already and stay. So do snapshots with copied fields,
     /// which may have a value that the source has no longer, and documents with a missing or null reference. A document
