@@ -7,6 +7,7 @@ use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use support::history::migrate::*;
 use support::history::*;
+use support::pace::Pace;
 
 #[tokio::test]
 async fn collections_of_the_manuals_recipe_are_migrated() {
@@ -78,6 +79,120 @@ async fn what_cannot_be_migrated_is_refused_with_no_effect() {
             }
             assert_eq!(contents(db).await, before, "{document}");
         }
+    })
+    .await;
+}
+
+/// A run refuses both in the middle, where a plan has no index yet.
+#[tokio::test]
+async fn a_plan_refuses_what_a_run_refuses_by_the_revisions_or_the_index() {
+    testkit::run(async |db| {
+        let mut without_number = at_revision(1, 2);
+        for field in ["revision", "dateSet"] {
+            without_number.remove(field);
+        }
+        let first = at_revision(1, 1);
+        for (documents, copies) in [
+            // One lost its number, and another one was replaced since its only revision.
+            (
+                [without_number.clone(), policy(2)],
+                vec![first.clone(), at_revision(1, 2)],
+            ),
+            ([without_number, policy(2)], vec![first]),
+            ([policy(3), policy(3)], vec![]),
+        ] {
+            current(db).drop().await.unwrap();
+            revisions(db).drop().await.unwrap();
+            current(db).insert_many(documents).await.unwrap();
+            if !copies.is_empty() {
+                revisions(db).insert_many(copies).await.unwrap();
+            }
+            let policies = builder(db.database()).build().unwrap();
+            let before = contents(db).await;
+            let planned = policies.migrate_existing().plan().await.unwrap_err();
+            let run = policies.migrate_existing().await.unwrap_err();
+            let kinds = (planned.kind(), run.kind());
+            assert_eq!(kinds, (ErrorKind::Corrupt, ErrorKind::Corrupt), "{planned} {run}");
+            assert_eq!(contents(db).await, before);
+        }
+    })
+    .await;
+}
+
+/// More numbers than a batch of the server has are stored twice.
+#[tokio::test]
+async fn many_equal_revisions_are_deleted_but_for_one_of_each() {
+    testkit::run(async |db| {
+        let ids = || 1..=300;
+        current(db)
+            .insert_many(ids().map(|id| at_revision(id, 2)))
+            .await
+            .unwrap();
+        let copies = ids().flat_map(|id| [1, 2, 2, 2].map(|number| at_revision(id, number)));
+        revisions(db).insert_many(copies).await.unwrap();
+        let policies = builder(db.database()).build().unwrap();
+        let plan = policies.migrate_existing().plan().await.unwrap();
+        assert_eq!(plan.migrated.removed_duplicates, 600);
+        // The last one that the server groups differs: nothing is deleted before it is found.
+        let mut differs = at_revision(300, 2);
+        differs.insert("customerName", "Joe");
+        revisions(db).insert_one(differs).await.unwrap();
+        let before = contents(db).await;
+        let refused = policies.migrate_existing().await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Corrupt);
+        assert_eq!(contents(db).await, before);
+        revisions(db).delete_one(doc! { "customerName": "Joe" }).await.unwrap();
+        let migrated = policies.migrate_existing().await.unwrap();
+        assert_eq!((migrated.removed_duplicates, migrated.documents), (600, 0));
+        for id in ids() {
+            assert_eq!(numbers(db, id).await, [1, 2], "policy {id}");
+        }
+        assert_eq!(findings(&policies).await, []);
+    })
+    .await;
+}
+
+/// A repository writes to documents during the migration. Until a document has its number, it is refused; from then on, its first
+/// revision is stored.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn repositories_write_during_a_migration_and_no_revision_is_lost() {
+    testkit::run(async |db| {
+        let ids = 60;
+        current(db).insert_many((0..ids).map(policy)).await.unwrap();
+        let mover = builder(db.database()).build().unwrap();
+        mover.ensure_indexes().await.unwrap();
+        let database = db.plain_client().database(db.database().name());
+        let writer = builder(&database).build().unwrap();
+        let pace = Pace::of(0);
+        let writers = tokio::spawn({
+            let pace = pace.clone();
+            async move {
+                let mut acknowledged = 0;
+                for id in (0..ids).cycle() {
+                    if !pace.next().await {
+                        break;
+                    }
+                    match writer.update(id, push("watch")).await {
+                        Ok(_) => acknowledged += 1,
+                        Err(error) => assert_eq!(error.kind(), ErrorKind::NotMigrated, "{error}"),
+                    }
+                }
+                acknowledged
+            }
+        });
+        let migration = mover.migrate_existing().chunk(1).into_future();
+        pace.beside(db, 5, migration).await.unwrap();
+        pace.end();
+        let acknowledged: usize = writers.await.unwrap();
+        assert!(acknowledged > 0);
+        let mut stored = 0;
+        for id in 0..ids {
+            let numbers = numbers(db, id).await;
+            assert_eq!(numbers, (1..=numbers.len() as i64).collect::<Vec<_>>(), "policy {id}");
+            stored += numbers.len() - 1;
+        }
+        assert_eq!(stored, acknowledged);
+        assert_eq!(findings(&mover).await, []);
     })
     .await;
 }

@@ -99,8 +99,7 @@ async fn moved<'a>(
     mut migration: impl Migration<'a>,
     pace: &ArchivePace,
 ) -> Outcome {
-    let options = migration.options();
-    (options.chunk, options.rate) = (pace.chunk, pace.rate);
+    pace.pace.set(migration.options());
     let migrate = Migrate {
         verb,
         omits: &crate::migrate::COMMANDS, // of the first chunk

@@ -14,7 +14,7 @@ use clap_complete::Shell;
 
 pub(crate) use self::archive::{Archive, ArchivePace, ArchiveSettings, ArchiveVerb, OlderThan};
 pub(crate) use self::history::{History, HistoryMigration, HistoryVerb, LogOptions, ShowOptions};
-pub(crate) use self::options::{Create, DryRun, Listing, Sample, Setup};
+pub(crate) use self::options::{Create, DryRun, Listing, Pace, Sample, Setup};
 pub(crate) use self::reference::{
     OnMissing, Reference, ReferenceMigration, ReferenceRepair, ReferenceSample, ReferenceVerb,
 };
@@ -177,12 +177,8 @@ pub(crate) enum SchemaVerb {
     Migrate {
         #[command(flatten)]
         versioned: Versioned,
-        /// The most documents in a chunk.
-        #[arg(long, value_name = "DOCUMENTS", value_parser = clap::value_parser!(u64).range(1..))]
-        chunk: Option<u64>,
-        /// The most documents per second, by pauses between chunks.
-        #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
-        rate: Option<u64>,
+        #[command(flatten)]
+        pace: Pace,
         #[command(flatten)]
         dry_run: DryRun,
     },

@@ -3,6 +3,7 @@
 mod analyze;
 mod read;
 
+use mongo_patterns_core::migration::Migration;
 use mongo_patterns_history::HistoryRepository;
 use mongodb::bson::Document;
 
@@ -80,10 +81,11 @@ impl Work<'_> {
 
     async fn migrate(&self, options: &HistoryMigration, mode: Mode) -> Outcome {
         let migration = self.documents.migrate_existing();
-        let migration = match &options.embedded_versions {
+        let mut migration = match &options.embedded_versions {
             Some(field) => migration.embedded_versions(field),
             None => migration,
         };
+        options.pace.set(migration.options());
         let migrate = Migrate::new(self.context, &self.documents, mode, "documents");
         migrate.execute(migration).await
     }

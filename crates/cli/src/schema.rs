@@ -31,15 +31,11 @@ pub(crate) async fn run(context: &Context, verb: &SchemaVerb) -> Outcome {
         SchemaVerb::Plan(versioned) => migrate(versioned, MigrateOptions::default(), Mode::Plan).await,
         SchemaVerb::Migrate {
             versioned,
-            chunk,
-            rate,
+            pace,
             dry_run,
         } => {
-            let options = MigrateOptions {
-                chunk: *chunk,
-                rate: *rate,
-                ..MigrateOptions::default()
-            };
+            let mut options = MigrateOptions::default();
+            pace.set(&mut options);
             migrate(versioned, options, dry_run.mode()).await
         }
         SchemaVerb::Verify(versioned) => {

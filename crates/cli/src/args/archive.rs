@@ -1,6 +1,6 @@
 //! The options of the archive.
 
-use super::{Create, DryRun};
+use super::{Create, DryRun, Pace};
 use crate::shard::ShardOptions;
 
 #[derive(Debug, clap::Args)]
@@ -91,12 +91,8 @@ pub(crate) struct OlderThan {
 /// The pace of a move.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ArchivePace {
-    /// The most documents in a chunk.
-    #[arg(long, value_name = "DOCUMENTS", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) chunk: Option<u64>,
-    /// The most documents per second, by pauses between chunks.
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) rate: Option<u64>,
+    #[command(flatten)]
+    pub(crate) pace: Pace,
     #[command(flatten)]
     pub(crate) dry_run: DryRun,
 }

@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 
-use super::options::{DryRun, Listing, Setup};
+use super::options::{DryRun, Listing, Pace, Setup};
 use crate::settings::HistorySettings;
 
 #[derive(Debug, clap::Args)]
@@ -54,6 +54,8 @@ pub(crate) struct HistoryMigration {
     /// collection, or there are none.
     #[arg(long, value_name = "FIELD")]
     pub(crate) embedded_versions: Option<String>,
+    #[command(flatten)]
+    pub(crate) pace: Pace,
 }
 
 #[derive(Debug, clap::Args)]

@@ -1,6 +1,7 @@
 //! Options of the commands of several patterns.
 
 use clap::Subcommand;
+use mongo_patterns_core::migration::MigrateOptions;
 
 use crate::migrate::Mode;
 use crate::shard::ShardOptions;
@@ -35,6 +36,24 @@ impl DryRun {
     /// Returns what is done with a migration.
     pub(crate) fn mode(self) -> Mode {
         if self.dry_run { Mode::DryRun } else { Mode::Run }
+    }
+}
+
+/// The pace of a migration.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct Pace {
+    /// The most documents in a chunk.
+    #[arg(long, value_name = "DOCUMENTS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) chunk: Option<u64>,
+    /// The most documents per second, by pauses between chunks.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) rate: Option<u64>,
+}
+
+impl Pace {
+    /// Sets the options of a migration.
+    pub(crate) fn set(self, options: &mut MigrateOptions) {
+        (options.chunk, options.rate) = (self.chunk, self.rate);
     }
 }
 

@@ -36,21 +36,23 @@ impl<D> HistoryRepository<D> {
     /// of the recipe. With [embedded versions](MigrateExisting::embedded_versions), a time without a number is that of the
     /// newest version.
     ///
-    /// Stop all programs that write to the collections without this crate first. It can be interrupted and called again.
+    /// Stop all programs that write to the collections without this crate first. Repositories can write during it: a document
+    /// gets its number after its copy is stored, and before that they refuse to write it. It can be interrupted and called again.
     ///
     /// # Cost
-    /// Twelve round trips, six more the first time, three more with embedded versions, one for each number that is stored
-    /// twice, and one for each 1000 revisions to delete. The server reads both collections several times. On a router one more for each update, which looks for documents of moving
-    /// chunks that are left.
+    /// Ten round trips, seven more the first time, one for each chunk, and one for each further 1000 documents. If documents have
+    /// no number, one more for each chunk, and another one with embedded versions. If numbers are stored twice, one more, two for
+    /// each of these numbers, and one for each 1000 revisions to delete. The server reads both collections several times.
     ///
     /// # Cancel safety
-    /// It stops between two steps, and the server may still execute the last command. Call it again: each step is idempotent.
+    /// It stops between two steps, and the server may still execute the last command. Call it again: each step is idempotent,
+    /// and changes nothing of the documents that are migrated.
     ///
     /// # Errors
     /// With nothing changed: [`Unsupported`] on a standalone, [`SettingsMismatch`] when the
     /// [catalog](mongo_patterns_core::catalog) has other settings, and
     /// [`Corrupt`] when a document has no valid id, number or time, when one has the field of a deletion, or of the number
-    /// and the time only one, and when two revisions with the same number differ. Those of
+    /// and the time only one, when one has revisions and no number, and when two revisions with the same number differ. Those of
     /// [`ensure_indexes`](Self::ensure_indexes) after the deletion of equal revisions.
     pub fn migrate_existing(&self) -> MigrateExisting<'_> {
         MigrateExisting::with_defaults(self.shared(), None)
@@ -69,10 +71,11 @@ migration! {
     embedded_versions(array: impl Into<String>) => embedded = Some(FieldName::new(array));
 
     "migrate_existing" => Migrated;
+    in chunks of 1000 "documents";
 }
 
 impl MigrateExisting<'_> {
-    async fn migrate(self, conn: &mut Conn<'_>, _: MigrationProgress<'_>) -> Result<Migrated> {
-        existing(self.shared, self.embedded.transpose()?.as_ref(), conn).await
+    async fn migrate(self, conn: &mut Conn<'_>, progress: MigrationProgress<'_>) -> Result<Migrated> {
+        existing(self.shared, self.embedded.transpose()?.as_ref(), conn, progress).await
     }
 }

@@ -1,12 +1,19 @@
 //! The commands of the migration of existing collections.
 
 use mongo_patterns_core::FieldName;
-use mongo_patterns_core::migration::count_if;
+use mongo_patterns_core::document_id::by_ids;
+use mongo_patterns_core::migration::{and, count_if};
 use mongodb::bson::{Bson, Document, doc};
 
 use crate::settings::Settings;
 
-/// Counts the stored documents that cannot be migrated. Current documents with embedded versions have a time, and no number.
+/// The number of current documents without a number.
+pub(crate) const UNNUMBERED: &str = "unnumbered";
+
+/// The field with the copy of a document.
+const COPY: &str = "mongo_patterns_copy";
+
+/// Counts the stored documents that cannot be migrated, and the current ones without a number. Current documents with embedded versions have a time, and no number.
 pub(crate) fn inspection(settings: &Settings, are_revisions: bool, have_versions: bool) -> Vec<Document> {
     let id = if are_revisions {
         &settings.document_id
@@ -39,6 +46,8 @@ pub(crate) fn inspection(settings: &Settings, are_revisions: bool, have_versions
     let no_time = doc! { "$not": [{ "$or": [missing(&time), type_of(&time, vec!["date"])] }] };
     count_if(&mut group, "no_time", no_time, 1, "$_id");
     if !are_revisions {
+        let unnumbered = doc! { "$sum": { "$cond": [is_missing(&revision), 1_i64, 0_i64] } };
+        group.insert(UNNUMBERED, unnumbered);
         let only = |one: &str, other: &str| doc! { "$and": [{ "$not": [is_missing(one)] }, is_missing(other)] };
         count_if(&mut group, "only_number", only(&revision, &time), 1, "$_id");
         if !have_versions {
@@ -71,54 +80,167 @@ fn has_field(field: &str) -> Document {
 pub(crate) fn duplicates(settings: &Settings) -> Vec<Document> {
     let of = doc! { "id": format!("${}", settings.document_id), "revision": format!("${}", settings.revision) };
     vec![
-        doc! { "$group": { "_id": of, "n": { "$sum": 1 }, "ids": { "$push": "$_id" } } },
-        doc! { "$match": { "n": { "$gt": 1 } } },
-        doc! { "$project": { "_id": 0, "ids": 1 } },
+        doc! { "$group": { "_id": of, "ids": { "$push": "$_id" } } },
+        doc! { "$match": { "ids.1": { "$exists": true } } },
     ]
 }
 
-/// Matches revisions by their `_id`.
-pub(crate) fn by_ids(ids: &[Bson]) -> Document {
-    doc! { "_id": { "$in": ids } }
-}
-
 /// Matches current documents without a number.
-pub(crate) fn unnumbered(settings: &Settings) -> Document {
+fn unnumbered(settings: &Settings) -> Document {
     doc! { settings.revision.as_str(): { "$exists": false } }
 }
 
-/// Counts the current documents without a number that have revisions.
-pub(crate) fn unnumbered_with_revisions(settings: &Settings, revisions: &str) -> Vec<Document> {
+/// The number of current documents without a number whose only revision is the first.
+pub(crate) const RECORDED: &str = "recorded";
+
+/// Matches current documents without a number, but for those with embedded versions, which can have revisions after an
+/// interruption.
+fn plain(settings: &Settings, embedded: Option<&FieldName>) -> Document {
+    let mut plain = unnumbered(settings);
+    if let Some(array) = embedded {
+        plain.insert(array.as_str(), doc! { "$exists": false });
+    }
+    plain
+}
+
+/// Counts the current documents without a number that have revisions after the first, and those that have the first alone.
+pub(crate) fn unnumbered_with_revisions(
+    settings: &Settings,
+    embedded: Option<&FieldName>,
+    revisions: &str,
+) -> Vec<Document> {
+    // Without an index on the revisions, a lookup would read all of them for each document.
+    let revision = doc! { "_id": format!("${}", settings.document_id), "newest": format!("${}", settings.revision) };
+    let mut group = doc! { "_id": null };
+    count_if(&mut group, "n", doc! { "$gt": ["$newest", 1] }, 1, "$current");
+    count_if(&mut group, RECORDED, doc! { "$eq": ["$newest", 1] }, 1, "$current");
+    vec![
+        doc! { "$match": plain(settings, embedded) },
+        doc! { "$project": { "_id": format!("${}", settings.id), "current": "$_id" } },
+        doc! { "$unionWith": { "coll": revisions, "pipeline": [{ "$project": revision }] } },
+        doc! { "$group": { "_id": "$_id", "current": { "$max": "$current" }, "newest": { "$max": "$newest" } } },
+        doc! { "$match": { "current": { "$ne": null } } },
+        doc! { "$group": group },
+    ]
+}
+
+/// Counts the current documents without a number whose first revision is not their copy, which an interrupted migration leaves.
+pub(crate) fn other_than_copies(settings: &Settings, embedded: Option<&FieldName>, revisions: &str) -> Vec<Document> {
+    let without_id = doc! { "$unsetField": { "field": "_id", "input": "$$ROOT" } };
+    let copy = match settings.is_by_id() {
+        true => doc! { "$mergeObjects": [{ settings.document_id.as_str(): "$_id" }, without_id] },
+        false => without_id,
+    };
     let lookup = doc! {
         "from": revisions,
-        "localField": settings.id.as_str(),
-        "foreignField": settings.document_id.as_str(),
-        "as": "mongo_patterns_revisions",
+        "let": { "id": "$id" },
+        "pipeline": [
+            { "$match": { "$expr": { "$eq": [format!("${}", settings.document_id), "$$id"] } } },
+            { "$unset": ["_id", settings.revision.as_str(), settings.time.as_str()] },
+        ],
+        "as": "copies",
     };
+    let is_other = doc! { "$and": [{ "$ne": ["$copies", []] }, { "$not": [{ "$in": ["$copy", "$copies"] }] }] };
     vec![
-        doc! { "$match": unnumbered(settings) },
+        doc! { "$match": plain(settings, embedded) },
+        doc! { "$replaceWith": { "_id": "$_id", "id": format!("${}", settings.id), "copy": copy } },
         doc! { "$lookup": lookup },
-        doc! { "$match": { "mongo_patterns_revisions": { "$ne": [] } } },
+        // A `$match` would copy both into one document.
+        doc! { "$project": { "is_other": is_other } },
+        doc! { "$match": { "is_other": true } },
         doc! { "$group": { "_id": null, "n": { "$sum": 1 }, "nOne": { "$max": "$_id" } } },
     ]
 }
 
-/// Gives the number 1 to current documents without one, and a time to those without one.
-pub(crate) fn number(settings: &Settings) -> Vec<Document> {
-    vec![doc! { "$set": {
-        settings.revision.as_str(): 1,
-        settings.time.as_str(): { "$ifNull": [format!("${}", settings.time), "$$NOW"] },
-    } }]
+/// The commands of a chunk of current documents, in their order.
+pub(crate) struct Chunk<'a> {
+    pub(crate) settings: &'a Settings,
+    /// The field of the embedded versions.
+    pub(crate) embedded: Option<&'a FieldName>,
+    /// The names of the collections.
+    pub(crate) current: &'a str,
+    pub(crate) revisions: &'a str,
+    pub(crate) ids: &'a [Bson],
 }
 
-/// Stores the missing copies of the current documents.
-pub(crate) fn record(settings: &Settings, revisions: &str) -> Vec<Document> {
-    let id = doc! { settings.document_id.as_str(): "$_id" };
-    let with_id = doc! { "$replaceWith": { "$mergeObjects": [id, "$$ROOT"] } };
-    let mut stages: Vec<Document> = settings.is_by_id().then_some(with_id).into_iter().collect();
-    // The server gives each copy an `_id` of its own.
-    stages.extend([doc! { "$unset": "_id" }, merge(settings, revisions)]);
-    stages
+impl Chunk<'_> {
+    /// Stores the embedded versions as the first revisions of their documents.
+    pub(crate) fn unwind(&self, array: &FieldName) -> Vec<Document> {
+        let settings = self.settings;
+        let own = doc! {
+            settings.document_id.as_str(): format!("${}", settings.id),
+            settings.revision.as_str(): { "$toInt": { "$add": ["$mongo_patterns_position", 1] } },
+        };
+        let version = format!("${array}");
+        vec![
+            doc! { "$match": and(by_ids(self.ids), embedding(array)) },
+            doc! { "$unwind": { "path": &version, "includeArrayIndex": "mongo_patterns_position" } },
+            doc! { "$replaceWith": { "$mergeObjects": [&version, own] } },
+            doc! { "$unset": "_id" },
+            merge(settings, self.revisions),
+        ]
+    }
+
+    /// Stores the missing copies of the documents, of those without a number as they will be.
+    pub(crate) fn record(&self) -> Vec<Document> {
+        let settings = self.settings;
+        let id = doc! { settings.document_id.as_str(): "$_id" };
+        let with_id = doc! { "$replaceWith": { "$mergeObjects": [id, "$$ROOT"] } };
+        let head = doc! {
+            settings.revision.as_str(): { "$ifNull": [format!("${}", settings.revision), self.number()] },
+            settings.time.as_str(): { "$ifNull": [format!("${}", settings.time), "$$NOW"] },
+        };
+        let mut stages = vec![doc! { "$match": by_ids(self.ids) }];
+        stages.extend(settings.is_by_id().then_some(with_id));
+        // The server gives each copy an `_id` of its own.
+        let unset = ["_id"].into_iter().chain(self.embedded.map(FieldName::as_str));
+        stages.extend([
+            doc! { "$set": head },
+            doc! { "$unset": unset.collect::<Vec<_>>() },
+            merge(settings, self.revisions),
+        ]);
+        stages
+    }
+
+    /// Gives the documents without a number that of their copy, and its time, and removes the embedded versions.
+    pub(crate) fn number_documents(&self) -> Vec<Document> {
+        let settings = self.settings;
+        let [id, revision, time] =
+            [&settings.document_id, &settings.revision, &settings.time].map(|of| format!("${of}"));
+        let is_copy = doc! { "$and": [{ "$eq": [id, "$$id"] }, { "$eq": [&revision, "$$number"] }] };
+        let lookup = doc! {
+            "from": self.revisions,
+            "let": { "id": format!("${}", settings.id), "number": self.number() },
+            "pipeline": [{ "$match": { "$expr": is_copy } }, { "$project": { "_id": 0, "n": &revision, "t": &time } }],
+            "as": COPY,
+        };
+        let is_unnumbered = doc! { "$eq": [{ "$type": &revision }, "missing"] };
+        let copied = |name: &str, old: Bson| doc! { "$cond": [&is_unnumbered, format!("$$new.{COPY}.{name}"), old] };
+        let mut set = doc! {
+            settings.revision.as_str(): copied("n", revision.clone().into()),
+            settings.time.as_str(): copied("t", time.into()),
+        };
+        if let Some(array) = self.embedded {
+            let kept = doc! { "$cond": [&is_unnumbered, "$$REMOVE", format!("${array}")] };
+            set.insert(array.as_str(), kept);
+        }
+        vec![
+            doc! { "$match": and(by_ids(self.ids), unnumbered(settings)) },
+            doc! { "$lookup": lookup },
+            // By the fields of a shard key too.
+            doc! { "$project": { settings.id.as_str(): 1, COPY: { "$first": format!("${COPY}") } } },
+            doc! { "$match": { COPY: { "$exists": true } } },
+            doc! { "$merge": { "into": self.current, "whenMatched": [{ "$set": set }], "whenNotMatched": "discard" } },
+        ]
+    }
+
+    /// Returns the number of a document without one: that after its embedded versions.
+    fn number(&self) -> Bson {
+        match self.embedded {
+            None => doc! { "$literal": 1 }.into(),
+            Some(array) => doc! { "$add": [{ "$size": { "$ifNull": [format!("${array}"), []] } }, 1] }.into(),
+        }
+    }
 }
 
 /// Inserts the revisions that are not stored yet.
@@ -154,35 +276,6 @@ pub(crate) fn embedded_inspection(settings: &Settings, array: &FieldName) -> Vec
 }
 
 /// Matches documents with an embedded history.
-pub(crate) fn embedding(array: &FieldName) -> Document {
+fn embedding(array: &FieldName) -> Document {
     doc! { array.as_str(): { "$exists": true } }
-}
-
-/// Stores the versions of embedded histories as the first revisions of their documents.
-pub(crate) fn unwind(settings: &Settings, array: &FieldName, revisions: &str) -> Vec<Document> {
-    let own = doc! {
-        settings.document_id.as_str(): format!("${}", settings.id),
-        settings.revision.as_str(): { "$toInt": { "$add": ["$mongo_patterns_position", 1] } },
-    };
-    let version = format!("${array}");
-    vec![
-        doc! { "$match": embedding(array) },
-        doc! { "$unwind": { "path": &version, "includeArrayIndex": "mongo_patterns_position" } },
-        doc! { "$replaceWith": { "$mergeObjects": [&version, own] } },
-        doc! { "$unset": "_id" },
-        merge(settings, revisions),
-    ]
-}
-
-/// Removes the embedded history, and sets the number after its versions.
-pub(crate) fn remove_embedded(settings: &Settings, array: &FieldName) -> Vec<Document> {
-    let versions = format!("${array}");
-    let after = doc! { "$add": [{ "$size": { "$ifNull": [&versions, []] } }, 1] };
-    vec![
-        doc! { "$set": {
-            settings.revision.as_str(): after,
-            settings.time.as_str(): { "$ifNull": [format!("${}", settings.time), "$$NOW"] },
-        } },
-        doc! { "$unset": array.as_str() },
-    ]
 }
