@@ -8,7 +8,7 @@ use mongo_patterns::{Repository, Result};
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{DateTime, Document, doc};
 
-use support::archive::{sales, users};
+use support::archive::{files, sales, users};
 use support::common::{builder, spread};
 use support::{embedded, history, intervals, outlier, reference, schema, subset};
 
@@ -47,12 +47,23 @@ async fn archives_and_trashes() {
             trash.list().page() => 1,
             trash.restore(1) => 4,
         );
-        sales::plant(db, (10..610).map(|id| sales::sale(id, sales::old(0)))).await;
+        // Two chunks, of which each is one batch.
+        sales::plant(db, (1000..2000).map(|id| sales::sale(id, sales::old(0)))).await;
         check!(
             db,
-            archive.run() => 4 + 5 + 4,
-            archive.restore_many(doc! {}) => 4 + 5 + 4,
+            archive.run() => 4 + 4 + 4,
+            archive.restore_many(doc! {}) => 4 + 4 + 4,
         );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn archives_in_files() {
+    testkit::run(async |db| {
+        let archive = files::archive(db).await;
+        files::plant(db, (1000..2000).map(|id| sales::sale(id, sales::old(0)))).await;
+        check!(db, archive.run() => 4 + 6, archive.run() => 4);
     })
     .await;
 }
@@ -186,12 +197,12 @@ async fn migrations_of_times_and_versions() {
         check!(
             db,
             // One number is stored twice.
-            migrated(policies.migrate_existing()) => 18 + 2,
-            migrated(policies.migrate_existing()) => 12,
+            migrated(policies.migrate_existing()) => 21 + 2,
+            migrated(policies.migrate_existing()) => 10 + 1,
             migrated(prices.migrate_existing()) => 10 + 2 + 2,
             migrated(prices.migrate_existing()) => 6 + 2,
         );
-        for (contacts, of_chunk) in schema::contacts::both(db).into_iter().zip([4, 1]) {
+        for (contacts, of_chunk) in schema::contacts::both(db).into_iter().zip([3, 1]) {
             contacts.ensure_indexes().await.unwrap();
             schema::contacts::stored(db).delete_many(doc! {}).await.unwrap();
             schema::contacts::plant(db, (0..900).map(schema::contacts::v1)).await;

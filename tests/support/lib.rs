@@ -5,6 +5,7 @@
 pub mod archive;
 pub mod bucket;
 pub mod common;
+pub mod cursors;
 pub mod embedded;
 pub mod explain;
 pub mod followers;

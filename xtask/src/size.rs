@@ -20,16 +20,16 @@ const END: &str = "<!-- end of cargo xtask size -->\n";
 /// The crates of the library, whose sum is a row, each with its bound: the most lines of code. A change that exceeds a bound
 /// says what leaves for it.
 const LIBRARY: [(&str, usize); 12] = [
-    ("crates/core/src", 12_500),
+    ("crates/core/src", 12_600),
     ("crates/bucket/src", 8_700),
     ("crates/outlier/src", 3_750),
     ("crates/subset/src", 4_430),
     ("crates/embedded/src", 1_710),
-    ("crates/history/src", 3_870),
+    ("crates/history/src", 4_000),
     ("crates/intervals/src", 1_850),
     ("crates/reference/src", 5_050),
     ("crates/schema/src", 1_760),
-    ("crates/archive/src", 2_100),
+    ("crates/archive/src", 2_120),
     ("crates/archive-files/src", 950),
     ("crates/counters/src", 600),
 ];
@@ -43,7 +43,7 @@ const OTHERS: [(&str, usize); 11] = [
     ("crates/protocols/src", 7_620),
     ("crates/bench/src", 6_400),
     ("examples", 3_800),
-    ("tests", 67_500),
+    ("tests", 67_900),
     ("xtask", 3_200),
 ];
 /// What a public type begins with.

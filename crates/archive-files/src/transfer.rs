@@ -97,7 +97,7 @@ impl Transfer<'_> {
     pub(crate) async fn attempt(&self, ids: &[Bson], conn: &mut Conn<'_>) -> Result<Moved> {
         let (shared, age_field) = (self.shared, self.shared.age_field());
         let filter = and(by_ids(ids), self.filter.clone());
-        let documents = read(shared, filter.clone(), conn).await?;
+        let documents = read(shared, filter.clone(), ids.len(), conn).await?;
         if documents.is_empty() {
             return Ok(Moved::default());
         }
@@ -139,14 +139,15 @@ impl Transfer<'_> {
     /// Counts the documents of a chunk that a run would move.
     pub(crate) async fn count(&self, ids: &[Bson]) -> Result<Moved> {
         let filter = and(by_ids(ids), self.filter.clone());
-        let documents = read(self.shared, filter, &mut Conn::plan()).await?;
+        let documents = read(self.shared, filter, ids.len(), &mut Conn::plan()).await?;
         Ok(Moved::of(&documents, self.shared.age_field()))
     }
 }
 
-async fn read(shared: &Shared, filter: Document, conn: &mut Conn<'_>) -> Result<Vec<RawDocumentBuf>> {
+/// Reads documents, at most this number.
+async fn read(shared: &Shared, filter: Document, most: usize, conn: &mut Conn<'_>) -> Result<Vec<RawDocumentBuf>> {
     let find = Step::find("read documents", &shared.current, filter, FindOptions::default());
-    Ok(conn.read(find).await?.documents)
+    Ok(conn.read(find.up_to(most)).await?.documents)
 }
 
 /// Returns the documents with their new file and its content.
@@ -175,7 +176,7 @@ async fn replace_by_file(
     let stored = doc! { "$set": { "state": STORED } };
     let store = Step::update_one("let the file be a part of the archive", records, pending, stored);
     let is_pending = conn.write(store).await?.is_none_or(|reply| reply.matched == 1);
-    let documents = read(shared, filter.clone(), conn).await?;
+    let documents = read(shared, filter.clone(), expected.len(), conn).await?;
     if !is_pending || sorted(&documents) != sorted(expected) {
         return Err(refused());
     }

@@ -28,18 +28,19 @@ pub(crate) struct Newest<'a> {
 }
 
 impl Newest<'_> {
-    /// Matches those of the documents of a filter that are older than the newest one of their value. `None` if none has a
+    /// Matches those of the documents of a filter, at most this number, that are older than the newest one of their value. `None` if none has a
     /// value.
     pub(crate) async fn leave_out(
         self,
         from: &Collection<RawDocumentBuf>,
         filter: Document,
+        most: usize,
         conn: &mut Conn<'_>,
     ) -> Result<Option<Document>> {
         let Self { by, age, .. } = self;
         let options = FindOptions::builder().projection(doc! { "_id": 0, by: 1 }).build();
         let find = Step::find("look for their values", from, filter.clone(), options);
-        let values = distinct_ids(&conn.read(find).await?.documents, by);
+        let values = distinct_ids(&conn.read(find.up_to(most)).await?.documents, by);
         if values.is_empty() {
             return Ok(None);
         }

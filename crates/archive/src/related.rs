@@ -53,6 +53,8 @@ pub(crate) struct RelatedDocuments {
     pub(crate) from: Collection<RawDocumentBuf>,
     pub(crate) to: Collection<RawDocumentBuf>,
     pub(crate) filter: Document,
+    /// How many there are.
+    pub(crate) count: usize,
     pub(crate) documents: Vec<RawDocumentBuf>,
 }
 
@@ -160,6 +162,7 @@ impl Related {
                     from,
                     to,
                     filter,
+                    count: usize::try_from(number(&size, "documents")).unwrap_or(usize::MAX),
                     documents: Vec::new(),
                 });
             }
@@ -185,7 +188,7 @@ impl Related {
         for one in &mut related {
             let options = FindOptions::default();
             let find = Step::find("read related documents", &one.from, one.filter.clone(), options);
-            one.documents = conn.read(find).await?.documents;
+            one.documents = conn.read(find.up_to(one.count)).await?.documents;
         }
         Ok(related)
     }

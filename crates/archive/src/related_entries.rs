@@ -147,7 +147,8 @@ pub(crate) async fn find(shared: &Shared, entry: &RawDocument, conn: &mut Conn<'
         filter.clone(),
         FindOptions::default(),
     );
-    let entries = conn.read(find).await?.documents;
+    let most = usize::try_from(expected).unwrap_or(0);
+    let entries = conn.read(find.up_to(most)).await?.documents;
     if entries.len() as i64 != expected {
         return Err(incomplete(document_of(entry).map_or(Bson::Null, id_of)).of_collection(trash));
     }
@@ -168,6 +169,7 @@ pub(crate) async fn find(shared: &Shared, entry: &RawDocument, conn: &mut Conn<'
                 from: trash.clone(),
                 to: to.clone(),
                 filter: filter.clone(),
+                count: most,
                 documents: vec![document],
             }),
         }

@@ -199,12 +199,12 @@ impl Transfer<'_> {
         let (mut moved, mut replaced) = (Moved::default(), None);
         let mut filter = and(by_ids(ids), self.filter.clone());
         if let Some(newest) = self.newest {
-            let Some(older) = newest.leave_out(from, filter, conn).await? else {
+            let Some(older) = newest.leave_out(from, filter, ids.len(), conn).await? else {
                 return Ok(moved);
             };
             filter = older;
         }
-        let mut documents = read(from, filter.clone(), conn).await?;
+        let mut documents = read(from, filter.clone(), ids.len(), conn).await?;
         if reads_target && !documents.is_empty() {
             let in_target = self.in_target(&documents, conn).await?;
             if self.replaces {
@@ -212,7 +212,7 @@ impl Transfer<'_> {
             } else if let Some(in_target) = in_target {
                 let all = documents.len();
                 // The server compares, to which ids of different types can be equal.
-                documents = read(from, and(filter, doc! { "$nor": [in_target] }), conn).await?;
+                documents = read(from, and(filter, doc! { "$nor": [in_target] }), all, conn).await?;
                 moved.conflicts = (all - documents.len()) as u64;
             }
         }
@@ -252,7 +252,7 @@ impl Transfer<'_> {
     async fn in_target(self, documents: &[RawDocumentBuf], conn: &mut Conn<'_>) -> Result<Option<Document>> {
         let options = FindOptions::builder().projection(doc! { "_id": 1 }).build();
         let find = Step::find("look for their _ids", self.to, by_ids(&ids_of(documents)), options);
-        let ids = ids_of(&conn.read(find).await?.documents);
+        let ids = ids_of(&conn.read(find.up_to(documents.len())).await?.documents);
         let by_id = (!ids.is_empty()).then(|| by_ids(&ids));
         let by_related = self.related.in_target(documents, self.to, self.restores, conn).await?;
         Ok(match (by_id, by_related) {
@@ -262,9 +262,15 @@ impl Transfer<'_> {
     }
 }
 
-async fn read(from: &Collection<RawDocumentBuf>, filter: Document, conn: &mut Conn<'_>) -> Result<Vec<RawDocumentBuf>> {
+/// Reads documents, at most this number.
+async fn read(
+    from: &Collection<RawDocumentBuf>,
+    filter: Document,
+    most: usize,
+    conn: &mut Conn<'_>,
+) -> Result<Vec<RawDocumentBuf>> {
     let find = Step::find("read documents", from, filter, FindOptions::default());
-    Ok(conn.read(find).await?.documents)
+    Ok(conn.read(find.up_to(most)).await?.documents)
 }
 
 /// Returns whether the target may have a document, or related ones of it.

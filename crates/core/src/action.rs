@@ -105,6 +105,8 @@ pub use self::find::{check_stream, limited, of_call};
 pub use self::one::{Read, Write};
 use crate::error::{self, Error, Operation, Result};
 use crate::measure;
+#[doc(hidden)]
+pub use crate::send::batch::{aggregate_batch_size, batch_size, one_batch};
 
 /// The call and the collection of an action.
 #[doc(hidden)]
@@ -197,30 +199,6 @@ fn record_error(span: &Span, error: &Error) {
         // The conventions have it as text.
         span.record("db.response.status_code", tracing::field::display(code));
     }
-}
-
-/// Returns the batch size of a find that returns `limit` documents in one batch. The driver refuses sizes above `i32::MAX`,
-/// and adds 1 to a size that equals the limit.
-#[doc(hidden)]
-#[must_use]
-pub fn batch_size(limit: u32) -> u32 {
-    limit.min(i32::MAX as u32 - 1)
-}
-
-/// Returns the batch size of an aggregation that returns up to `results` documents in one batch. One more than these, because
-/// the server leaves the cursor of a full batch open, and the driver would send a `getMore`.
-#[doc(hidden)]
-#[must_use]
-pub fn aggregate_batch_size(results: u32) -> u32 {
-    batch_size(results.saturating_add(1))
-}
-
-/// Returns the batch size of a read of up to `results` documents in one batch. `None` if the server's first batch, of 101
-/// documents, has room for one more.
-#[doc(hidden)]
-#[must_use]
-pub fn one_batch(results: usize) -> Option<u32> {
-    (results > 100).then(|| aggregate_batch_size(u32::try_from(results).unwrap_or(u32::MAX)))
 }
 
 /// Records the number of attempts in the action's span.

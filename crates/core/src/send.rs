@@ -33,6 +33,7 @@ use crate::error::CommandError;
 use crate::error::command::Command;
 pub use crate::error::command::CommandResult as Result;
 
+pub(crate) mod batch;
 mod every;
 mod rows;
 mod step;

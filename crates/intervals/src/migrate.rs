@@ -139,11 +139,10 @@ struct Scan {
 
 impl Scan {
     async fn begin(shared: &Shared, conn: &mut Conn<'_>) -> Result<Self> {
-        let stages = [
-            doc! { "$sort": query::order(&shared.settings, false) },
-            doc! { "$project": query::head_now(&shared.settings) },
-        ];
-        let read = Step::aggregate("read the intervals of each id", &shared.collection, stages).batch_size(1000);
+        let settings = &shared.settings;
+        let stages = [doc! { "$project": query::head_now(settings) }];
+        let read = Step::aggregate("read the intervals of each id", &shared.collection, stages);
+        let read = read.in_order_of([settings.id.as_str(), settings.from.as_str(), "_id"]);
         Ok(Self {
             rows: conn.stream(read).await?,
             groups: Groups::default(),

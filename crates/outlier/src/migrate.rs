@@ -25,7 +25,7 @@ use crate::repair::check_settings::check_migration;
 use crate::repair::finding::Unrepaired;
 use crate::repair::fix::Fix;
 use crate::repair::rewrite::{self, rewrite};
-use crate::repair::scan::{names, summaries_with_progress, until_error};
+use crate::repair::scan::{summaries_with_progress, until_error};
 use crate::repository::Shared;
 use crate::results::Migrated;
 
@@ -56,10 +56,9 @@ impl Existing<'_> {
         let (shared, options) = (self.shared, &self.options);
         options.check_selection(conn, &shared.main, &shared.overflow).await?;
         check_migration(shared, conn).await?;
-        conn.list([scan_command(shared)]);
         let is_plan = conn.is_plan();
-        let summaries = summaries_with_progress(shared, progress.reporter)
-            .try_filter(move |summary| ready(!summary.is_laid_out(&shared.settings)));
+        let summaries = summaries_with_progress(shared, conn, progress.reporter).await?;
+        let summaries = summaries.try_filter(move |summary| ready(!summary.is_laid_out(&shared.settings)));
         let pace = if is_plan { Pace::new(None) } else { progress.pace };
         let done = paced(summaries, pace)
             .map_ok(move |summary| self.migrate(summary, is_plan))
@@ -165,16 +164,4 @@ fn paced<'a, T: Send + 'a>(
         pace.wait(1).await;
         Ok(Some((item, (stream, pace))))
     })
-}
-
-/// Returns the command that finds the lists.
-fn scan_command(shared: &Shared) -> PlannedCommand {
-    let scan = doc! {
-        "aggregate": shared.main.name(),
-        "pipeline": query::summaries(&shared.settings, names(shared), None),
-        "cursor": {},
-        "allowDiskUse": true,
-        "readConcern": { "level": "local" },
-    };
-    PlannedCommand::read("look for lists that are laid out by other settings", scan)
 }

@@ -11,6 +11,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use mongo_patterns_core::action::one_batch;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::document_id::{by_ids, bytes};
 use mongo_patterns_core::error::{CommandError, duplicate_key};
@@ -19,7 +20,7 @@ use mongo_patterns_core::stored::id_of;
 use mongo_patterns_core::versions::{Convert, check_distinct, convert, in_commands, replace};
 use mongo_patterns_core::{Error, ErrorKind, Result, transaction, update};
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
-use mongodb::options::FindOptions;
+use mongodb::options::{AggregateOptions, FindOptions};
 
 use crate::form::{known_version_of, refused};
 use crate::query;
@@ -81,7 +82,10 @@ async fn read_on_server(
     for together in in_commands(documents, |document| document.as_bytes().len()) {
         let mut pipeline = vec![doc! { "$match": by_ids(&ids(&together)) }, replace(&together)?];
         pipeline.extend(stages.iter().cloned());
-        let converted = conn.aggregate_all(&shared.collection, pipeline, None).await;
+        let options = AggregateOptions::builder()
+            .batch_size(one_batch(together.len()))
+            .build();
+        let converted = conn.aggregate_all(&shared.collection, pipeline, options).await;
         let converted = converted.map_err(|error| of_step(error, version))?;
         all.extend(
             converted
@@ -161,7 +165,7 @@ impl Stored<'_> {
             self.of_versions(from..end),
             FindOptions::default(),
         );
-        let found = conn.read(find).await?.documents;
+        let found = conn.read(find.up_to(self.ids.len())).await?.documents;
         let mut converted = Vec::with_capacity(found.len());
         for mut document in found {
             let mut version = known_version_of(settings, &document)?;

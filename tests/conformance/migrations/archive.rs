@@ -93,7 +93,7 @@ const RESTORE: Migrates = migration!(
     lists_all: false,
 );
 
-const DELETE: Migrates = migration!(
+pub(super) const DELETE: Migrates = migration!(
     "archive::delete_before",
     |db| fill_archive(db).await,
     |db, call| call.of(with_few_retries(db).delete_before(old(9))).await,
@@ -138,7 +138,7 @@ async fn fill_before_files(db: &TestDatabase) {
     current(db).insert_many(sales()).await.unwrap();
 }
 
-const RUN_FILES: Migrates = migration!(
+pub(super) const RUN_FILES: Migrates = migration!(
     "archive_files::run",
     |db| fill_before_files(db).await,
     |db, call| call.of(in_files(db).run()).await,

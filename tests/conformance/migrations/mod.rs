@@ -7,6 +7,7 @@ mod archive;
 mod interrupted;
 mod invalid;
 mod late_list;
+mod lost_cursors;
 mod model;
 mod options;
 mod patterns;

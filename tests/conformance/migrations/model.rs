@@ -16,6 +16,7 @@ use support::common::{contents, drop_all};
 type Elsewhere = for<'a> fn(&'a TestDatabase) -> LocalBoxFuture<'a, Vec<String>>;
 
 /// One migration of a pattern, and the documents that it migrates.
+#[derive(Clone, Copy)]
 pub(super) struct Migrates {
     /// The pattern and the call.
     pub(super) name: &'static str,

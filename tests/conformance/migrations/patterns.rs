@@ -72,7 +72,7 @@ const TO_FLAT: Migrates = migration!("bucket::migrate_to_flat", |db| pages_of_th
     call.of(trades.migrate_to_flat(&back)).await
 });
 
-const PAGE_SIZE: Migrates = migration!(
+pub(super) const PAGE_SIZE: Migrates = migration!(
     "bucket::migrate_page_size_from",
     |db| pages_of_three(db).await,
     |db, call| call.of(trades(db).page_size(4).build().unwrap().migrate_page_size_from(3)).await,
@@ -82,7 +82,7 @@ const PAGE_SIZE: Migrates = migration!(
 );
 
 /// Long lists of existing documents.
-const OUTLIERS: Migrates = migration!(
+pub(super) const OUTLIERS: Migrates = migration!(
     "outlier::migrate_existing",
     |db| {
         let of = |id: i32, number: usize| doc! { "_id": id, "customers_purchased": users(0..number) };
@@ -125,7 +125,7 @@ fn without_id(collections: &[&str], collection: &str, document: &mut Document) {
 }
 
 /// Of embedded children.
-const FROM_EMBEDDED: Migrates = migration!(
+pub(super) const FROM_EMBEDDED: Migrates = migration!(
     "subset::migrate_from_embedded",
     |db| drop(fill_products(db, 6).await),
     |db, call| call.of(unmigrated(db).migrate_from_embedded()).await,
@@ -149,14 +149,14 @@ async fn products_and_reviews(db: &TestDatabase) {
     db.plain_collection("review").insert_many(children).await.unwrap();
 }
 
-const SUBSETS: Migrates = migration!(
+pub(super) const SUBSETS: Migrates = migration!(
     "subset::migrate_existing",
     |db| products_and_reviews(db).await,
     |db, call| call.of(unmigrated(db).migrate_existing()).await,
     normalize: |collection, document| without_id(&["review"], collection, document),
 );
 
-const LAYOUT: Migrates = migration!(
+pub(super) const LAYOUT: Migrates = migration!(
     "subset::migrate_layout_from",
     |db| {
         products_and_reviews(db).await;
@@ -180,7 +180,7 @@ fn patrons(db: &TestDatabase) -> Patrons {
     patrons.children_field("addresses").child_id_field("n").build().unwrap()
 }
 
-const EMBED: Migrates = migration!(
+pub(super) const EMBED: Migrates = migration!(
     "embedded::migrate_from_references",
     |db| {
         patrons_stored(db).insert_many((1..=5).map(|id| doc! { "_id": id })).await.unwrap();
@@ -209,7 +209,7 @@ const EMBED: Migrates = migration!(
 );
 
 /// The manual's recipe, of documents with an id field. Ids and times are new, also that of a document without a revision.
-const HISTORY: Migrates = migration!(
+pub(super) const HISTORY: Migrates = migration!(
     "history::migrate_existing",
     |db| drop(migrate::by_the_recipe(db).await),
     |db, call| call.of(policies(db.database()).build().unwrap().migrate_existing()).await,
@@ -217,7 +217,6 @@ const HISTORY: Migrates = migration!(
         document.remove("_id");
         document.remove("dateSet");
     },
-    is_paced: false,
 );
 
 const HISTORY_BY_ID: Migrates = migration!(
@@ -228,11 +227,10 @@ const HISTORY_BY_ID: Migrates = migration!(
         without_id(&["policyRevisions"], collection, document);
         document.remove("dateSet");
     },
-    is_paced: false,
 );
 
 /// What the manual's recipe of intervals leaves: of the pants all but the last price are wrong.
-const INTERVALS: Migrates = migration!(
+pub(super) const INTERVALS: Migrates = migration!(
     "intervals::migrate_existing",
     |db| {
         let stored = intervals::stored(db);
@@ -279,7 +277,7 @@ async fn fill_references(db: &TestDatabase) {
     fill_orders(db, orders).await;
 }
 
-const FROM_REFERENCES: Migrates = migration!(
+pub(super) const FROM_REFERENCES: Migrates = migration!(
     "reference::migrate_from_references",
     |db| fill_references(db).await,
     |db, call| call.of(orders(db).migrate_from_references().from_field("customer", "customerId")).await,
@@ -306,7 +304,7 @@ const BY_KEY: Migrates = migration!(
 );
 
 /// Typed steps and steps on the server, in turns.
-const VERSIONS: Migrates = migration!(
+pub(super) const VERSIONS: Migrates = migration!(
     "schema::migrate",
     |db| {
         typed(db).ensure_indexes().await.unwrap();

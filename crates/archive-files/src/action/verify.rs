@@ -4,6 +4,7 @@ use futures::TryStreamExt;
 #[allow(unused_imports)] // the documentation links to them
 use mongo_patterns_core::ErrorKind::{FileStore, SettingsMismatch};
 use mongo_patterns_core::Result;
+use mongo_patterns_core::action::one_batch;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::progress::Reporter;
 use mongo_patterns_core::send;
@@ -90,7 +91,8 @@ impl Shared {
         let names: Vec<String> = unknown.iter().cloned().collect();
         for names in names.chunks(1000) {
             let ids: Vec<Document> = names.iter().map(|name| self.record_id(name.as_str())).collect();
-            let records = conn.find_all(&self.records, doc! { "_id": { "$in": ids } }, None);
+            let options = FindOptions::builder().batch_size(one_batch(ids.len())).build();
+            let records = conn.find_all(&self.records, doc! { "_id": { "$in": ids } }, options);
             for record in records.await? {
                 unknown.remove(&name_of(&record));
             }

@@ -179,7 +179,7 @@ impl<'a> Deletion<'a> {
     async fn delete_together(&self, ids: &[Bson], related: &Related, conn: &mut Conn<'_>) -> Result<u64> {
         let (filter, options) = (self.unchanged(ids), FindOptions::default());
         let find = Step::find("read documents", self.collection, filter, options);
-        let documents = conn.read(find).await?.documents;
+        let documents = conn.read(find.up_to(ids.len())).await?.documents;
         if documents.is_empty() {
             return Ok(0);
         }

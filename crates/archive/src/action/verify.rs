@@ -1,5 +1,6 @@
 #[allow(unused_imports)] // the documentation links to them
 use mongo_patterns_core::ErrorKind::SettingsMismatch;
+use mongo_patterns_core::action::one_batch;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::document_id::{by_ids, with_ids};
 use mongo_patterns_core::migration::and;
@@ -123,7 +124,10 @@ async fn elsewhere(
     if named.is_empty() {
         return Ok(elsewhere);
     }
-    let options = FindOptions::builder().projection(doc! { id: 1 }).build();
+    let options = FindOptions::builder()
+        .projection(doc! { id: 1 })
+        .batch_size(one_batch(named.len()))
+        .build();
     let others = Conn::new().find_all(other, with(&named), options).await?;
     for named in distinct_ids(&others, id) {
         let named = std::slice::from_ref(&named);
@@ -151,7 +155,10 @@ async fn in_both(shared: &Shared, archived: &[Bson]) -> Result<Vec<Bson>> {
         if in_both.is_empty() {
             break;
         }
-        let options = FindOptions::builder().projection(doc! { "_id": 1 }).build();
+        let options = FindOptions::builder()
+            .projection(doc! { "_id": 1 })
+            .batch_size(one_batch(in_both.len()))
+            .build();
         in_both = ids_of(&Conn::new().find_all(collection, by_ids(&in_both), options).await?);
     }
     Ok(in_both)

@@ -7,7 +7,7 @@ use crate::form::window::start;
 use crate::query::figures::{are_correct, has_values};
 use crate::settings::Settings;
 
-/// Returns a summary of each bucket, ordered by key.
+/// Returns a summary of each bucket.
 pub(crate) fn summaries(settings: &Settings, filter: Document) -> Vec<Document> {
     let field = |name: &str| format!("${name}");
     let items = field(settings.items.as_str());
@@ -53,11 +53,7 @@ pub(crate) fn summaries(settings: &Settings, filter: Document) -> Vec<Document> 
         let ids = doc! { "$map": { "input": &items, "as": "item", "in": of_item } };
         summary.insert("ids", if_array(ids.into()));
     }
-    vec![
-        doc! { "$match": filter },
-        doc! { "$project": summary },
-        doc! { "$sort": { "key": 1, "_id": 1 } },
-    ]
+    vec![doc! { "$match": filter }, doc! { "$project": summary }]
 }
 
 #[cfg(test)]
@@ -96,13 +92,7 @@ mod tests {
             "nulls": number(is_null.clone()),
             "timeless": number(doc! { "$not": [{ "$or": [is_null, is_date] }] }),
         };
-        let expected = |summary: &Document| {
-            vec![
-                doc! { "$match": {} },
-                doc! { "$project": summary },
-                doc! { "$sort": { "key": 1, "_id": 1 } },
-            ]
-        };
+        let expected = |summary: &Document| vec![doc! { "$match": {} }, doc! { "$project": summary }];
         assert_eq!(summaries(&Settings::example(), doc! {}), expected(&summary));
 
         let with_ids = Settings {

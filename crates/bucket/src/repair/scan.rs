@@ -11,8 +11,9 @@ use std::marker::PhantomData;
 
 use futures::TryStreamExt;
 use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::migration::Step;
 use mongo_patterns_core::progress::Reporter;
-use mongo_patterns_core::send::{self, Rows};
+use mongo_patterns_core::send::Rows;
 use mongo_patterns_core::verify::{Results, begin, confirmed};
 use mongo_patterns_core::{EncodedKey, Key, Result};
 use mongodb::bson::{Bson, Document, doc};
@@ -114,10 +115,13 @@ impl<'a, K: Key> Scan<'a, K> {
                         Document::new()
                     }
                 };
-                let options = AggregateOptions::builder().allow_disk_use(true).build();
-                let opened =
-                    send::aggregate_rows(collection, summaries(settings, filter), send::latest(options)).await?;
-                self.rows.insert(opened)
+                let read = Step::aggregate(
+                    "read the summaries of the buckets",
+                    collection,
+                    summaries(settings, filter),
+                );
+                let read = read.own_collation().in_order_of(["key", "_id"]);
+                self.rows.insert(Conn::new().stream(read).await?)
             }
         };
         while let Some(row) = rows.try_next().await? {

@@ -16,6 +16,7 @@
 
 use std::collections::HashSet;
 
+use mongo_patterns_core::action::one_batch;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::{CommandError, duplicate_key, lost_race};
 use mongo_patterns_core::{EncodedKey, Error, ErrorKind, Result};
@@ -80,6 +81,7 @@ impl KeyWrite<'_> {
             let options = FindOptions::builder()
                 .projection(only_item_ids(&path))
                 .hint(Hint::Name(index.clone()))
+                .batch_size(one_batch(ids.len()))
                 .build();
             let offered: HashSet<&ItemId> = ids.iter().copied().collect();
             for bucket in conn.find_all(collection, filter, options).await? {

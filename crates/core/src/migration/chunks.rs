@@ -3,11 +3,11 @@
 use futures::TryStreamExt;
 use futures::future::BoxFuture;
 use mongodb::Collection;
-use mongodb::bson::{Bson, Document, RawDocumentBuf, doc, serialize_to_document};
+use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf, doc, serialize_to_document};
 use mongodb::options::{FindOptions, Hint};
 
 use crate::conn::Conn;
-use crate::error::{Error, Result, code};
+use crate::error::Result;
 use crate::key::stored_integer;
 use crate::measure;
 use crate::migration::and;
@@ -20,10 +20,8 @@ use crate::value::stored::{id_of, value};
 const MOST_DOCUMENTS: usize = 10_000;
 /// About the most bytes of the ids of a chunk.
 const MOST_BYTES: usize = 4 * 1024 * 1024;
-/// The batch size.
-const BATCH: u32 = 1000;
-/// The server has closed the cursor: it was idle for ten minutes between two batches, or the server was restarted.
-const CURSOR_NOT_FOUND: i32 = 43;
+/// The batch size. One more than round numbers of documents, because the server leaves the cursor of a full batch open.
+const BATCH: u32 = 1001;
 
 /// The documents that a migration walks through, by `_id`, in chunks of a total weight.
 #[derive(Clone, Debug)]
@@ -40,11 +38,8 @@ pub struct ChunkedFind {
 
 /// A walk that has begun. It resumes after the last document if the server closes its cursor.
 pub struct Chunks {
-    walk: ChunkedFind,
-    collection: Collection<RawDocumentBuf>,
+    most: u64,
     rows: Rows,
-    /// The key of the last document that it has read.
-    last: Option<RawDocumentBuf>,
 }
 
 crate::redacted_debug!(Chunks);
@@ -93,14 +88,16 @@ impl ChunkedFind {
         self
     }
 
-    /// Begins it. One round trip, and one more for each 1000 documents.
+    /// Begins it. One round trip, and one more for each 1001 documents.
     pub(super) async fn begin(self, collection: &Collection<RawDocumentBuf>) -> Result<Chunks> {
-        Ok(Chunks {
-            rows: send::find_rows(collection, self.filter.clone(), self.options()).await?,
-            walk: self,
-            collection: collection.clone(),
-            last: None,
-        })
+        let (most, collection) = (self.most, collection.clone());
+        let open = move |last: Option<&RawDocument>| {
+            let (collection, (filter, options)) = (collection.clone(), self.after(last));
+            let opened = async move { send::find_rows(&collection, filter, options).await };
+            Box::pin(opened) as BoxFuture<'static, _>
+        };
+        let rows = Rows::resuming(Box::new(open)).await?;
+        Ok(Chunks { most, rows })
     }
 
     /// Returns the keys of the index in whose order it walks.
@@ -108,15 +105,18 @@ impl ChunkedFind {
         self.index.clone().unwrap_or(doc! { "_id": 1 })
     }
 
-    /// Begins it again after a document. The bound is a position of the index, so it suits values of all types.
-    async fn after(&self, last: &RawDocumentBuf, collection: &Collection<RawDocumentBuf>) -> Result<Rows> {
-        let keys = self.keys();
+    /// Returns the filter and the options after a document. The bound is a position of the index, so it suits values of all
+    /// types.
+    fn after(&self, last: Option<&RawDocument>) -> (Document, FindOptions) {
+        let (keys, mut options) = (self.keys(), self.options());
+        let Some(last) = last else {
+            return (self.filter.clone(), options);
+        };
         let value = |key: &String| Some((key.clone(), value(last, key).unwrap_or(Bson::Null)));
-        let mut options = self.options();
         options.min = Some(keys.keys().filter_map(value).collect());
         options.hint = Some(Hint::Keys(keys));
         let others = doc! { "_id": { "$ne": id_of(last) } };
-        Ok(send::find_rows(collection, and(self.filter.clone(), others), options).await?)
+        (and(self.filter.clone(), others), options)
     }
 
     /// Returns the command that [`begin`](Self::begin) sends.
@@ -156,8 +156,8 @@ impl Chunks {
     async fn read(&mut self) -> Result<Option<Chunk>> {
         let mut chunk = Chunk::default();
         let mut bytes = 0;
-        while chunk.weight < self.walk.most && chunk.ids.len() < MOST_DOCUMENTS && bytes < MOST_BYTES {
-            let Some(document) = self.next().await? else {
+        while chunk.weight < self.most && chunk.ids.len() < MOST_DOCUMENTS && bytes < MOST_BYTES {
+            let Some(document) = self.rows.try_next().await? else {
                 break;
             };
             let id = document.get("_id").ok().flatten();
@@ -168,20 +168,8 @@ impl Chunks {
             chunk.weight += weight.and_then(|weight| u64::try_from(weight).ok()).unwrap_or(0);
             bytes += document.as_bytes().len();
             chunk.ids.push(id);
-            self.last = Some(document);
         }
         Ok((!chunk.ids.is_empty()).then_some(chunk))
-    }
-
-    async fn next(&mut self) -> Result<Option<RawDocumentBuf>> {
-        match self.rows.try_next().await.map_err(Error::from) {
-            Err(error) if error.as_driver_error().and_then(code) == Some(CURSOR_NOT_FOUND) => {
-                let Some(last) = &self.last else { return Err(error) };
-                self.rows = self.walk.after(last, &self.collection).await?;
-                Ok(self.rows.try_next().await?)
-            }
-            read => read,
-        }
     }
 }
 

@@ -4,14 +4,20 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use futures::future::BoxFuture;
-use futures::stream::{BoxStream, Stream, StreamExt, TryStreamExt};
+use futures::stream::{BoxStream, Stream, StreamExt, TryStreamExt, try_unfold};
 use mongodb::Cursor;
-use mongodb::bson::RawDocumentBuf;
+use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf};
 use tokio::runtime::Handle;
 
-use crate::error::CommandError;
 use crate::error::command::CommandResult as Result;
+use crate::error::{CommandError, code};
 use crate::tasks::take_over;
+
+/// The server has closed the cursor: it was idle for ten minutes between two batches, or the server was restarted.
+const CURSOR_NOT_FOUND: i32 = 43;
+
+/// Opens a cursor of rows in an order, after a row or at the first one.
+pub(crate) type Open = Box<dyn Fn(Option<&RawDocument>) -> BoxFuture<'static, Result<Rows>> + Send>;
 
 /// The documents of a cursor.
 ///
@@ -31,6 +37,22 @@ impl Rows {
     pub(super) fn of(cursor: mongodb::error::Result<Cursor<RawDocumentBuf>>, index: Option<String>) -> Result<Self> {
         let cursor = cursor.map_err(|error| CommandError::of_read(error).with_hint(index))?;
         Ok(Self::of_stream(cursor.map_err(CommandError::of_read).boxed()))
+    }
+
+    /// Opens a cursor, and another one after the last row whenever the server has closed it.
+    pub(crate) async fn resuming(open: Open) -> Result<Self> {
+        let (rows, last) = (open(None).await?, None::<RawDocumentBuf>);
+        let resuming = try_unfold((open, rows, last), |(open, mut rows, last)| async move {
+            let next = match rows.try_next().await {
+                Err(error) if code(&error) == Some(CURSOR_NOT_FOUND) => {
+                    rows = open(last.as_deref()).await?;
+                    rows.try_next().await?
+                }
+                next => next?,
+            };
+            Ok(next.map(|row| (row.clone(), (open, rows, Some(row)))))
+        });
+        Ok(Self::of_stream(resuming.boxed()))
     }
 
     fn of_stream(cursor: BoxStream<'static, Result<RawDocumentBuf>>) -> Self {
@@ -73,4 +95,15 @@ pub fn next_rows(rows: &mut Rows, most: usize) -> BoxFuture<'_, Result<Option<Ve
         let batch: Vec<RawDocumentBuf> = rows.take(most).try_collect().await?;
         Ok(Some(batch).filter(|batch| !batch.is_empty()))
     })
+}
+
+/// Returns the documents of a reply with a cursor of one batch.
+pub(super) fn first_batch(reply: &Document) -> Result<Vec<RawDocumentBuf>> {
+    let batch = reply
+        .get_document("cursor")
+        .and_then(|cursor| cursor.get_array("firstBatch"));
+    let documents = batch.into_iter().flatten().filter_map(Bson::as_document);
+    Ok(documents
+        .map(RawDocumentBuf::try_from)
+        .collect::<std::result::Result<_, _>>()?)
 }

@@ -1,6 +1,7 @@
 //! One command, to execute or to list.
 
-use mongodb::bson::{Bson, Document, RawDocumentBuf, doc, serialize_to_bson, serialize_to_document};
+use futures::future::BoxFuture;
+use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf, doc, serialize_to_bson, serialize_to_document};
 use mongodb::options::{
     AggregateOptions, Collation, FindOneOptions, FindOptions, Hint, ReadConcern, UpdateModifications as Update,
     UpdateOptions, WriteConcern,
@@ -10,10 +11,16 @@ use mongodb::{Collection, IndexModel};
 use crate::conn::Conn;
 use crate::error::CommandError;
 use crate::plan::PlannedCommand;
+use crate::send::batch::one_batch;
+use crate::send::rows::first_batch;
 use crate::send::{self, Every, IsRouter, Rows};
+use crate::value::stored::value;
 
 type Result<T> = send::Result<T>;
 type Raw = Collection<RawDocumentBuf>;
+
+/// The field of a row with the values by which rows are in order.
+const POSITION: &str = "mongo_patterns_position";
 
 /// One command.
 ///
@@ -22,6 +29,8 @@ pub struct Step {
     purpose: &'static str,
     collection: Raw,
     action: Action,
+    /// Whether its cursor resumes.
+    in_order: bool,
 }
 
 crate::redacted_debug!(Step, |step| "purpose" = step.purpose);
@@ -93,6 +102,7 @@ impl Step {
             purpose,
             collection,
             action,
+            in_order: false,
         }
     }
 
@@ -192,10 +202,32 @@ impl Step {
         self.options(|options| options.hint = index)
     }
 
-    /// Sets how many documents of an aggregation the server sends at once: it closes a cursor that is idle for ten minutes.
+    /// Reads up to this number of documents in one batch, as far as 16 MiB hold them.
     #[must_use]
-    pub fn batch_size(self, documents: u32) -> Self {
-        self.options(|options| options.batch_size = Some(documents))
+    pub fn up_to(mut self, documents: usize) -> Self {
+        match &mut self.action {
+            Action::Find(_, options) => options.batch_size = one_batch(documents),
+            Action::Aggregate(_, options) => options.batch_size = one_batch(documents),
+            _ => {}
+        }
+        self
+    }
+
+    /// Sorts the rows of an aggregation by some of their fields, of which no two rows have the same values together. Its cursor
+    /// [resumes](Rows::resuming) after the last row.
+    #[must_use]
+    pub fn in_order_of<'f>(mut self, fields: impl IntoIterator<Item = &'f str>) -> Self {
+        let value = |field: &str| (field.to_owned(), doc! { "$ifNull": [format!("${field}"), null] }.into());
+        // In a document, because a sort takes an array for its smallest element.
+        let position: Document = fields.into_iter().map(value).collect();
+        if let Action::Aggregate(pipeline, _) = &mut self.action {
+            pipeline.extend([
+                doc! { "$set": { POSITION: position } },
+                doc! { "$sort": { POSITION: 1 } },
+            ]);
+            self.in_order = true;
+        }
+        self
     }
 
     /// Sets the comment by which an aggregation is found among the operations of the server.
@@ -299,7 +331,16 @@ impl Step {
         let Action::Aggregate(pipeline, options) = self.action else {
             return Err(CommandError::custom("only an aggregation has a cursor"));
         };
-        send::aggregate_rows(&self.collection, pipeline, send::latest(options)).await
+        let (collection, options) = (self.collection, send::latest(options));
+        if !self.in_order {
+            return send::aggregate_rows(&collection, pipeline, options).await;
+        }
+        let open = move |last: Option<&RawDocument>| {
+            let (collection, pipeline, options) = (collection.clone(), after(&pipeline, last), options.clone());
+            let opened = async move { send::aggregate_rows(&collection, pipeline, options).await };
+            Box::pin(opened) as BoxFuture<'static, _>
+        };
+        Rows::resuming(Box::new(open)).await
     }
 
     /// Sends the command.
@@ -366,6 +407,18 @@ impl Step {
     }
 }
 
+/// Returns the stages of rows in an order after one of them.
+fn after(pipeline: &[Document], last: Option<&RawDocument>) -> Vec<Document> {
+    let mut stages = pipeline.to_vec();
+    if let Some(last) = last {
+        let last = value(last, POSITION).unwrap_or(Bson::Null);
+        let is_after = doc! { "$gt": [format!("${POSITION}"), { "$literal": last }] };
+        // Before the sort.
+        stages.insert(pipeline.len() - 1, doc! { "$match": { "$expr": is_after } });
+    }
+    stages
+}
+
 fn with_changes(mut statement: Document, changes: &Update) -> Document {
     match changes {
         Update::Document(changes) => drop(statement.insert("u", changes)),
@@ -388,14 +441,4 @@ fn write_concern(command: &mut Document, concern: Option<&WriteConcern>) -> Resu
         command.insert("writeConcern", concern);
     }
     Ok(())
-}
-
-fn first_batch(reply: &Document) -> Result<Vec<RawDocumentBuf>> {
-    let batch = reply
-        .get_document("cursor")
-        .and_then(|cursor| cursor.get_array("firstBatch"));
-    let documents = batch.into_iter().flatten().filter_map(Bson::as_document);
-    Ok(documents
-        .map(RawDocumentBuf::try_from)
-        .collect::<std::result::Result<_, _>>()?)
 }

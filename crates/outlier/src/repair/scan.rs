@@ -19,10 +19,12 @@ use futures::future::ready;
 use futures::stream::once;
 use futures::{Stream, StreamExt, TryStreamExt};
 use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::migration::Step;
 use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::send::Rows;
 use mongo_patterns_core::settings::configuration;
 use mongo_patterns_core::verify::{confirmed, pause};
-use mongo_patterns_core::{DocumentId, Error, Result, document_id, send};
+use mongo_patterns_core::{DocumentId, Error, Result, document_id};
 use mongodb::bson::{Bson, RawDocument};
 use mongodb::options::AggregateOptions;
 
@@ -34,32 +36,33 @@ use crate::repository::Shared;
 
 pub(crate) type Summaries<'a> = Pin<Box<dyn Stream<Item = Result<Summary>> + Send + 'a>>;
 
-/// Reads the summaries of all lists that may need a repair or have overflow documents. A main document that cannot need
+/// The read of the summaries of all lists that may need a repair or have overflow documents. A main document that cannot need
 /// a repair on its own account is not read, even if it has overflow documents.
-pub(crate) fn summaries(shared: &Shared) -> Summaries<'_> {
-    let start = async move {
-        let pipeline = query::summaries(&shared.settings, names(shared), None);
-        let options = AggregateOptions::builder().allow_disk_use(true).build();
-        let rows = send::aggregate_rows(&shared.main, pipeline, send::latest(options)).await?;
-        Ok::<_, Error>(rows.map_ok(|row| Summary::of_row(&row)).map_err(Error::from))
-    };
-    Box::pin(once(start).try_flatten())
+fn scan(shared: &Shared) -> Step {
+    let pipeline = query::summaries(&shared.settings, names(shared), None);
+    let read = Step::aggregate("read the summaries of lists", &shared.main, pipeline);
+    read.own_collation().in_order_of(["_id"])
 }
 
-/// Reads the same summaries, and reports their number to a progress callback.
-pub(crate) fn summaries_with_progress<'a>(shared: &'a Shared, mut reporter: Reporter<'a>) -> Summaries<'a> {
-    if !reporter.is_asked() {
-        return summaries(shared);
-    }
-    let start = async move {
+fn of_rows(rows: Rows) -> impl Stream<Item = Result<Summary>> + Send {
+    rows.map_ok(|row| Summary::of_row(&row)).map_err(Error::from)
+}
+
+/// Reads these summaries, and reports their number to a progress callback.
+pub(crate) async fn summaries_with_progress<'a>(
+    shared: &'a Shared,
+    conn: &mut Conn<'_>,
+    mut reporter: Reporter<'a>,
+) -> Result<Summaries<'a>> {
+    if reporter.is_asked() {
         let filter = query::may_need_repair(&shared.settings);
         reporter.begin(Conn::new().count_documents(&shared.main, filter, None).await?);
-        Ok::<_, Error>(summaries(shared).inspect_ok(move |_| reporter.advance(1)))
-    };
-    Box::pin(once(start).try_flatten())
+    }
+    let rows = conn.stream(scan(shared)).await?;
+    Ok(Box::pin(of_rows(rows).inspect_ok(move |_| reporter.advance(1))))
 }
 
-pub(crate) fn names(shared: &Shared) -> Names<'_> {
+fn names(shared: &Shared) -> Names<'_> {
     Names {
         main: shared.main.name(),
         overflow: shared.overflow.name(),
@@ -114,7 +117,10 @@ pub(crate) fn readable(shared: &Shared, id: Result<Option<DocumentId>>) -> Resul
 /// Reads the summaries of lists with problems: of one list, or of all.
 pub(crate) fn suspects<'a>(shared: &'a Shared, id: Option<DocumentId>, reporter: Reporter<'a>) -> Summaries<'a> {
     let summaries: Summaries<'_> = match id {
-        None => summaries_with_progress(shared, reporter),
+        None => {
+            let start = async move { summaries_with_progress(shared, &mut Conn::new(), reporter).await };
+            Box::pin(once(start).try_flatten())
+        }
         Some(id) => Box::pin(once(async move { summary_with_duplicates(shared, id.value()).await })),
     };
     Box::pin(summaries.try_filter(move |summary| ready(!check(&shared.settings, summary).is_empty())))

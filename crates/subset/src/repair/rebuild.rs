@@ -96,7 +96,7 @@ pub(crate) async fn rebuild_stale(
     let among = among.map(|filter| doc! { "$match": filter }).into_iter();
     let stages = among.chain(whole::stale(&shared.settings, shared.children.name(), None));
     let scan = Step::aggregate("look for stale subsets", &shared.parents, stages).own_collation();
-    let Some(mut rows) = conn.stream_written(scan).await? else {
+    let Some(mut rows) = conn.stream_written(scan.in_order_of(["_id"])).await? else {
         return Ok(0);
     };
     let (mut rebuilt, mut left) = (0, None);
