@@ -20,12 +20,12 @@ const END: &str = "<!-- end of cargo xtask size -->\n";
 /// The crates of the library, whose sum is a row, each with its bound: the most lines of code. A change that exceeds a bound
 /// says what leaves for it.
 const LIBRARY: [(&str, usize); 12] = [
-    ("crates/core/src", 12_600),
+    ("crates/core/src", 12_700),
     ("crates/bucket/src", 8_700),
     ("crates/outlier/src", 3_750),
     ("crates/subset/src", 4_430),
     ("crates/embedded/src", 1_710),
-    ("crates/history/src", 4_000),
+    ("crates/history/src", 4_100),
     ("crates/intervals/src", 1_850),
     ("crates/reference/src", 5_050),
     ("crates/schema/src", 1_760),

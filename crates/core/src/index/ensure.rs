@@ -49,13 +49,11 @@ impl<'a> Ensure<'a> {
     /// The settings are those of the collection of the call, or of one of its array fields.
     pub fn new(call: Call<'a>, array: Option<&str>, settings: Document, collections: Vec<Managed>) -> Self {
         let mut entry = Entry::new(call.pattern, call.collection, array, settings);
-        let plans = collections.iter().map(|managed| &managed.plan);
-        let of_plan = |plan: &IndexPlan| {
-            let namespace = plan.namespace();
-            let names = plan.indexes.iter().map(|index| index.name.clone());
-            names.map(|name| (namespace.clone(), name)).collect::<Vec<_>>()
+        let indexes = |managed: &Managed| {
+            let names = managed.plan.indexes.iter().map(|index| index.name.clone());
+            names.map(|name| (managed.plan.namespace(), name)).collect::<Vec<_>>()
         };
-        entry.indexes = plans.flat_map(of_plan).collect();
+        entry.indexes = collections.iter().flat_map(indexes).collect();
         Self {
             entry,
             call,
@@ -373,9 +371,7 @@ impl<'a> Ensure<'a> {
             let plan = managed.plan_in(state, created);
             let present = plan.list("look for the indexes", conn).await?;
             plan.check_conflicts(&present)?;
-            if conn.is_plan() {
-                check_violations(&plan, &present, self.corrected).await?;
-            }
+            check_violations(&plan, &present, self.corrected, conn).await?;
             listed.push((plan, present));
         }
         let mut ensured = EnsuredIndexes::default();
