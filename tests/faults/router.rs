@@ -119,7 +119,7 @@ async fn no_push_is_reported_as_not_stored() {
         let books = outlier::books(db).await;
         books.insert(&outlier::book(2, 3)).await.unwrap();
         let user = "user99".to_owned();
-        fails(db, "findAndModify", &ONE_OF_EACH, async || {
+        fails(db, "update", &ONE_OF_EACH, async || {
             books.push(2, &user).await.map(drop)
         })
         .await;

@@ -45,7 +45,7 @@ async fn a_push_to_a_known_outlier_sends_one_command_and_a_unique_push_two() {
         assert_eq!(books.push(1, "user06").await.unwrap(), Pushed::Overflow);
         assert_eq!(sent(db), ["findAndModify extra_sales"]);
         for expected in [
-            ["findAndModify sales", "findAndModify extra_sales"].as_slice(),
+            ["update sales", "findAndModify sales", "findAndModify extra_sales"].as_slice(),
             &["findAndModify extra_sales"],
         ] {
             db.recorder().clear();

@@ -13,6 +13,7 @@ pub(crate) mod push;
 pub(crate) mod reads;
 pub(crate) mod refresh;
 pub(crate) mod repair;
+mod room;
 pub(crate) mod update_element;
 pub(crate) mod update_element_model;
 pub(crate) mod verify;

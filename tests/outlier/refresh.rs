@@ -139,8 +139,9 @@ async fn a_push_that_opens_an_overflow_document_waits_for_a_refresh_that_clears_
             let books = books.clone();
             async move { books.push(1, &"user05".to_owned()).await }
         });
-        db.recorder().sent(3).await;
-        assert_eq!(db.recorder().names()[..3], ["findAndModify", "findAndModify", "update"]);
+        db.recorder().sent(4).await;
+        let names = ["update", "findAndModify", "findAndModify", "update"];
+        assert_eq!(db.recorder().names()[..4], names);
         let early = tokio::time::timeout(Duration::from_millis(200), &mut push).await;
         assert!(early.is_err(), "it does not get between");
         session.commit_transaction().await.unwrap();
@@ -160,13 +161,14 @@ async fn an_overflow_document_that_is_opened_after_the_flag_was_cleared_sets_it_
         let books: Books = ready(db, builder(db).threshold(5).max_overflow_elements(4)).await;
         plant(db, vec![flagged(1, 0..1)], vec![extra(1, 0, 1..5)]).await;
         let other = of_another_process(db, 5, 4);
-        let fault = FailPoint::on(&["update"]).times(1).block(Duration::from_millis(1500));
-        let fault = fault.enable(db).await;
+        db.recorder().clear();
+        let slow = FailPoint::on(&["update"]).times(1);
+        let slow = slow.block(Duration::from_millis(1500)).plan(db, 3);
         let push = tokio::spawn({
             let books = books.clone();
             async move { books.push(1, &"user05".to_owned()).await }
         });
-        db.recorder().sent(3).await;
+        db.recorder().sent(4).await;
         assert_eq!(other.refresh(1).await.unwrap().overflow, 0);
         assert_eq!(all(&sales(db)).await, [main_of(1, 0..5)]);
         let mut watch = 0;
@@ -185,7 +187,8 @@ async fn an_overflow_document_that_is_opened_after_the_flag_was_cleared_sets_it_
         }
         assert!(watch > 1);
         assert_eq!(push.await.unwrap().unwrap(), Pushed::Overflow);
-        fault.disable().await;
+        assert!(slow.is_made());
+        slow.end();
         assert_eq!(books.elements(1).await.unwrap(), users(0..6));
         // one position is empty, and no element is lost
         assert_eq!(found_problems(&books).await[0], Problem::Gap { positions: 1 });

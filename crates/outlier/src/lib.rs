@@ -103,10 +103,10 @@
 //! |---|---|---|
 //! | [`push`](OutlierRepository::push) to a typical document | 1 | 1 |
 //! | ... to a [known outlier](#known-outliers) | 1 | 1, however long the list |
-//! | ... to another outlier | 2 | 1 each, however long the list |
+//! | ... to another outlier | 3 | 1 each, however long the list |
 //! | ... that waits in a [lane](#lanes) | those of one `push_many` for all that wait | 1 each |
 //! | ... that opens an overflow document, once for `max_overflow_elements` elements | 4 more | 1 each |
-//! | [`push_unique`](OutlierRepository::push_unique) | as `push`, and 1 more to an overflow document | 1 each |
+//! | [`push_unique`](OutlierRepository::push_unique) | 1, or 2 to an overflow document of a known outlier, 3 to that of another one | 1 each |
 //! | [`push_many`](OutlierRepository::push_many) | as `push`, and 4 for each 100 overflow documents or 16 MiB that it opens | 1 each |
 //! | [`insert`](OutlierRepository::insert) | 1, or about 4 for an outlier | none |
 //! | [`get`](OutlierRepository::get) | 1 | 1 |
@@ -129,7 +129,8 @@
 //! A repository and its clones know an outlier after they have inserted it, or pushed to its overflow documents. They remember
 //! up to 10,000. A push to a known outlier does not read or write the main document: it stores its element in the newest
 //! overflow document. If there is none, because another process has deleted or refreshed the list, the push begins with the
-//! main document, which costs one round trip more. In a session of the caller, every push begins with the main document.
+//! main document, which costs one round trip more. Any other push begins with a command that stores its elements if the array
+//! has room for all of them, and once for each outlier costs one more if it does not. In a session of the caller, every push begins with the main document.
 //!
 //! # Lanes
 //!

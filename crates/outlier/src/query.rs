@@ -12,9 +12,9 @@ pub(crate) use elements::{
 };
 pub(crate) use filters::{
     by_id, by_position, claimed, flagged, id_only, newest_first, overflow_of, overflow_one, overflow_with, position,
-    project, true_overflow_of, with_array, with_element, with_flag, without_array, without_flag,
+    project, true_overflow_of, with_array, with_element, with_flag, with_room, without_array, without_flag,
 };
-pub(crate) use push::{evaluate, fill, main_before, overflow_before, push, set_flag, set_flag_and_conflict};
+pub(crate) use push::{evaluate, fill, main_before, overflow_before, push, push_all, set_flag, set_flag_and_conflict};
 pub(crate) use repair::{Kept, array_of, lock_and_unlock, main_parts, set_main};
 pub(crate) use summaries::{Names, main_summary, may_need_repair, overflow_summary, summaries};
 pub(crate) use update::{flag_and_element, main_with, overflow_with_fields, update_in};

@@ -23,20 +23,28 @@ fn with_user(array: &str, user: &str) -> Document {
 
 /// Pushes with the commands of the repository.
 pub(super) async fn push(collections: &Collections, id: i32, user: &str) -> Result<()> {
+    let either = |condition: Document| vec![doc! { "customers_purchased": { "$type": "array" } }, condition];
+    let absent = doc! { "$exists": false };
+    let has_room = doc! {
+        "_id": { "$eq": id },
+        "has_extras": { "$ne": true },
+        "customers_purchased.49": &absent,
+        "$or": either(doc! { "customers_purchased": &absent }),
+    };
+    let push = doc! { "$push": { "customers_purchased": { "$each": [user] } } };
+    if collections.sales.update_one(has_room, push).await?.matched_count > 0 {
+        return Ok(());
+    }
     let array = "$customers_purchased";
     let size = doc! { "$size": stored(array) };
     let room = doc! { "$cond": [is_flagged(), 0, { "$subtract": [50, &size] }] };
     let with_room = |value: Document| doc! { "$let": { "vars": { "room": &room }, "in": value } };
     let pushed = with_room(doc! { "$cond": [{ "$gt": ["$$room", 0] }, with_user(array, user), array] });
     let flagged = with_room(doc! { "$cond": [{ "$lt": ["$$room", 1] }, true, "$has_extras"] });
-    let either = [
-        doc! { "customers_purchased": { "$type": "array" } },
-        doc! { "customers_purchased": null },
-    ];
     let before = collections
         .sales
         .find_one_and_update(
-            doc! { "_id": { "$eq": id }, "$or": either.to_vec() },
+            doc! { "_id": { "$eq": id }, "$or": either(doc! { "customers_purchased": null }) },
             vec![doc! { "$set": { "customers_purchased": pushed, "has_extras": flagged } }],
         )
         .projection(doc! { "_id": 0, "flagged": is_flagged(), "size": size })

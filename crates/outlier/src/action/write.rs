@@ -102,7 +102,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// bound.
     ///
     /// # Cost
-    /// One round trip for a typical document and for a [known outlier](crate#known-outliers), two for another outlier,
+    /// One round trip for a typical document and for a [known outlier](crate#known-outliers), three for another outlier,
     /// however many overflow documents it has. The server examines one document in each. To open an overflow document
     /// takes four more, once for `max_overflow_elements` elements: it is inserted in a transaction with the flag.
     /// Concurrent pushes to one list share commands: see [lanes](crate#lanes).
@@ -161,7 +161,7 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     /// has [their number](Error::stored_count). Elements of other writers can be between them.
     ///
     /// # Cost
-    /// One round trip if the array has room for all, two if the newest overflow document has room for the rest, and one for
+    /// One round trip if the array has room for all, three if the newest overflow document has room for the rest, and one for
     /// that in a [known outlier](crate#known-outliers). Else four more for each 100 new overflow documents or 16 MiB.
     ///
     /// # Cancel safety

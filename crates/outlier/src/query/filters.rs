@@ -21,6 +21,23 @@ pub(crate) fn without_flag(settings: &Settings, id: &Bson) -> Document {
     doc! { "_id": { "$eq": id }, settings.flag.as_str(): { "$ne": true } }
 }
 
+/// Matches the main document, if it has no flag, and up to `free` elements in its array. A field that is null cannot be
+/// pushed to.
+pub(crate) fn with_room(settings: &Settings, id: &Bson, free: usize) -> Document {
+    let array = settings.array.as_str();
+    let mut filter = without_flag(settings, id);
+    filter.insert(format!("{array}.{free}"), doc! { "$exists": false });
+    filter.insert(
+        "$or",
+        [
+            doc! { array: { "$type": "array" } },
+            doc! { array: { "$exists": false } },
+        ]
+        .to_vec(),
+    );
+    filter
+}
+
 /// Matches the main document, if its array field is an array or missing.
 pub(crate) fn with_array(settings: &Settings, id: &Bson) -> Document {
     let array = settings.array.as_str();

@@ -8,6 +8,12 @@
 //! process that dies before it stores the rest leaves a flag without overflow documents, and reads stay correct. In the
 //! other order there would be an element that readers of the flag do not see, and that a retry stores twice.
 //!
+//! ## Why is there another command before it?
+//!
+//! Most pushes are to lists with room. A plain `$push` under a filter stores their elements, and takes the server and the
+//! client less than a pipeline, which rewrites the array. It matches nothing where the array is full, flagged, or not an array.
+//! After that the process knows the outlier, so its pushes to it begin with the overflow documents.
+//!
 //! ## Why is the newest overflow document found by a sort, and not by a counter in the main document?
 //!
 //! The unique index on parent and position ends there, so the server examines one document. A process that remembers a
@@ -22,6 +28,11 @@ use crate::settings::Settings;
 /// A field that the main document has only within a transaction. An update that sets a flag again changes nothing, and
 /// would not conflict with a refresh that clears it.
 const OPENING: &str = "mongo_patterns_opening";
+
+/// Adds elements to an array that has room for them.
+pub(crate) fn push_all(settings: &Settings, elements: Vec<Bson>) -> Document {
+    doc! { "$push": { settings.array.as_str(): { "$each": elements } } }
+}
 
 /// Adds the elements for which the main document has room, and sets the flag if some of `in_all` elements remain. With
 /// `once`, changes nothing when the array has the first element.
@@ -120,6 +131,7 @@ pub(crate) fn evaluate(filter: Document, document: Document, projection: Documen
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::query::with_room;
 
     fn stored_array() -> Document {
         doc! { "$ifNull": ["$customers_purchased", []] }
@@ -146,6 +158,27 @@ mod tests {
             } },
         } };
         assert_eq!(push(&settings, vec![hostile], 1, false), [expected]);
+    }
+
+    #[test]
+    fn elements_are_pushed_where_the_array_has_room_for_all_of_them() {
+        let settings = Settings::example();
+        assert_eq!(
+            with_room(&settings, &2.into(), 48),
+            doc! {
+                "_id": { "$eq": 2 },
+                "has_extras": { "$ne": true },
+                "customers_purchased.48": { "$exists": false },
+                "$or": [
+                    { "customers_purchased": { "$type": "array" } },
+                    { "customers_purchased": { "$exists": false } },
+                ],
+            }
+        );
+        assert_eq!(
+            push_all(&settings, vec!["a".into(), "b".into()]),
+            doc! { "$push": { "customers_purchased": { "$each": ["a", "b"] } } }
+        );
     }
 
     #[test]

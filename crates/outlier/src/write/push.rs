@@ -66,15 +66,42 @@ impl<'a> PushWrite<'a> {
         let outcome = if conn.has_session() {
             self.push_from_main(conn).await
         } else {
-            let outcome = match self.push_to_known(conn).await {
-                Ok(false) => self.push_from_main(conn).await,
-                outcome => outcome.map(drop),
-            };
+            let outcome = self.push_without_session(conn).await;
             self.remember(outcome.is_ok());
             outcome
         };
         measure::spilled(self.overflow);
         outcome
+    }
+
+    async fn push_without_session(&mut self, conn: &mut Conn<'_>) -> Result<()> {
+        match self.push_to_known(conn).await? || self.push_to_room(conn).await? {
+            true => Ok(()),
+            false => self.push_from_main(conn).await,
+        }
+    }
+
+    /// Stores the elements in the array, if it has room for all of them. Returns false, and stores nothing, if it does not.
+    async fn push_to_room(&mut self, conn: &mut Conn<'_>) -> Result<bool> {
+        let Shared { main, settings, .. } = self.shared;
+        let Some(free) = (settings.threshold as usize).checked_sub(self.elements.len()) else {
+            return Ok(false);
+        };
+        if self.once {
+            return Ok(false);
+        }
+        let elements = self.elements.iter().map(Encoded::to_bson);
+        let elements: Vec<Bson> = elements.collect::<mongodb::error::Result<_>>()?;
+        let (filter, update) = (
+            query::with_room(settings, self.id, free),
+            query::push_all(settings, elements),
+        );
+        let pushed = conn.update_one(main, filter, update, None).await?;
+        let is_stored = pushed.matched_count > 0;
+        if is_stored {
+            self.inline = self.elements.len();
+        }
+        Ok(is_stored)
     }
 
     /// Stores the elements, in the main document first.

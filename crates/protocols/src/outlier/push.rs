@@ -27,6 +27,8 @@ pub struct Push {
 /// The next command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum At {
+    /// Pushes to the array if it has room for all elements. Unique elements, or more than the threshold: as `Main`.
+    Room,
     /// Pushes to the array, and sets the flag if elements are left.
     Main,
     /// Unique elements, known outlier: reads the flag, and whether the array has the element.
@@ -80,7 +82,7 @@ impl Push {
             was_hidden: false,
             at: match form {
                 Form::Manual => At::ReadFlag,
-                _ => At::Main,
+                _ => At::Room,
             },
         }
     }
@@ -139,7 +141,7 @@ impl Push {
     pub(super) fn writes(&self) -> bool {
         matches!(
             self.at,
-            At::Main | At::Fill | At::Pull | At::PushInline | At::Upsert | At::InsertOne | At::SetFlag
+            At::Room | At::Main | At::Fill | At::Pull | At::PushInline | At::Upsert | At::InsertOne | At::SetFlag
         )
     }
 
@@ -156,7 +158,7 @@ impl Push {
 
     pub(super) fn sends(&self) -> Vec<&'static str> {
         match self.at {
-            At::Main => vec!["update sales"],
+            At::Room | At::Main => vec!["update sales"],
             At::ReadMain | At::CheckUnique => vec!["read sales"],
             At::Fill => vec!["update extra_sales"],
             // Sets a field and removes it, which locks the document.
@@ -170,7 +172,8 @@ impl Push {
 
     pub(super) fn run(&mut self, rules: &Rules, documents: &mut Documents, me: usize) -> Ran {
         match self.at {
-            At::Main => return self.main(rules.unique, documents),
+            At::Room if !rules.unique && self.rest.len() <= THRESHOLD => return self.room(documents),
+            At::Room | At::Main => return self.main(rules.unique, documents),
             At::ReadMain if !documents.flag => self.forget(),
             At::ReadMain => {
                 self.at = match documents.inline.contains(&self.rest[0]) {
@@ -254,7 +257,22 @@ impl Push {
     fn forget(&mut self) {
         self.known = None;
         self.was_wrong = true;
-        self.at = At::Main;
+        self.at = At::Room;
+    }
+
+    fn room(&mut self, documents: &mut Documents) -> Ran {
+        let has_room = documents.inline.len() + self.rest.len() <= THRESHOLD;
+        if !documents.exists || documents.flag || !has_room {
+            self.at = At::Main;
+            return Ran::Done;
+        }
+        if documents.transactions.is_locked(MAIN) {
+            return Ran::Waits;
+        }
+        documents.inline.append(&mut self.rest);
+        documents.transactions.wrote(MAIN);
+        self.at = At::Ended(Ended::Stored);
+        Ran::Done
     }
 
     fn main(&mut self, unique: bool, documents: &mut Documents) -> Ran {
