@@ -58,7 +58,7 @@ async fn each_element_follows_its_own_source() {
         assert_eq!((updated.version, updated.copies), (1, 2));
         let sweep = db.recorder().commands()[1].essence();
         let statement = sweep.get_array("updates").unwrap()[0].as_document().unwrap();
-        assert_eq!(statement.get_str("hint").unwrap(), "products._id_1_products.v_1");
+        assert_eq!(statement.get_str("hint").unwrap(), "products._id_1");
         assert_eq!(
             products(db, 7).await,
             [

@@ -2,6 +2,7 @@
 
 use mongo_patterns::ErrorKind;
 use mongo_patterns_testkit as testkit;
+use mongodb::IndexModel;
 use mongodb::bson::{Bson, doc};
 
 use support::common::all;
@@ -137,7 +138,7 @@ async fn without_the_index_an_update_of_a_source_is_refused_and_has_no_effect() 
     testkit::run(async |db| {
         let first = with_customers(db).await;
         first.insert(&order(7, 1)).await.unwrap();
-        stored(db).drop_index("customer._id_1_customer.v_1").await.unwrap();
+        stored(db).drop_index("customer._id_1").await.unwrap();
         let orders = builder(db.database()).build().unwrap();
         let before = contents(db).await;
         for error in [
@@ -161,12 +162,61 @@ async fn without_the_index_an_update_of_a_source_is_refused_and_has_no_effect() 
             "{error}"
         );
         assert_eq!(judge(db).await.stale, 1);
-        assert_eq!(
-            first.ensure_indexes().await.unwrap().created,
-            ["customer._id_1_customer.v_1"]
-        );
+        assert_eq!(first.ensure_indexes().await.unwrap().created, ["customer._id_1"]);
         first.refresh_copies(1).await.unwrap();
         assert_current(db, &first).await;
+    })
+    .await;
+}
+
+/// Processes of an earlier version name the old index in their hints, so it stays until they have ended.
+#[tokio::test]
+async fn the_index_of_an_earlier_version_is_named_and_stays() {
+    testkit::run(async |db| {
+        let old = "customer._id_1_customer.v_1";
+        let orders = with_customers(db).await;
+        stored(db).drop_index("customer._id_1").await.unwrap();
+        let model = IndexModel::builder()
+            .keys(doc! { "customer._id": 1, "customer.v": 1 })
+            .build();
+        assert_eq!(stored(db).create_index(model).await.unwrap().index_name, old);
+        let earlier = builder(db.database()).build().unwrap();
+        let error = earlier.update_source(1, rename("Bea")).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::IndexMissing, "{error}");
+
+        let ensured = orders.ensure_indexes().await.unwrap();
+        assert_eq!(
+            (ensured.created, ensured.unused),
+            (vec!["customer._id_1".to_owned()], vec![old.to_owned()])
+        );
+        orders.insert(&order(7, 1)).await.unwrap();
+        earlier.update_source(1, rename("Bea")).await.unwrap();
+        assert_current(db, &orders).await;
+        stored(db).drop_index(old).await.unwrap();
+        let ensured = orders.ensure_indexes().await.unwrap();
+        assert_eq!((ensured.created, ensured.unused), (vec![], vec![]));
+        orders.update_source(1, rename("Cleo")).await.unwrap();
+        assert_current(db, &orders).await;
+    })
+    .await;
+}
+
+/// The manual's recipe has the index too, so it does not prove that a repository has written the versions.
+#[tokio::test]
+async fn a_number_of_the_application_is_not_taken_for_a_version_because_the_index_exists() {
+    testkit::run(async |db| {
+        let of_application = doc! { "_id": 1, "name": "Ann", "v": 1999 };
+        customers(db).insert_one(&of_application).await.unwrap();
+        let manual = IndexModel::builder().keys(doc! { "customer._id": 1 }).build();
+        stored(db).create_index(manual).await.unwrap();
+        let orders = builder(db.database()).build().unwrap();
+        let error = orders.ensure_indexes().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::SettingsMismatch, "{error}");
+        let ensured = orders.ensure_indexes().replace_settings().await.unwrap();
+        assert_eq!(
+            (ensured.created, ensured.existing),
+            (vec![], vec!["customer._id_1".to_owned()])
+        );
     })
     .await;
 }

@@ -80,6 +80,9 @@ async fn create(output: Output, repository: &dyn Repository, replace_settings: b
     if !ensured.created.is_empty() {
         summary = summary.row("names", ensured.created.join(", "));
     }
+    if !ensured.unused.is_empty() {
+        summary = summary.row("unused", ensured.unused.join(", "));
+    }
     output.summary(&summary, Exit::Success)?;
     Ok(Exit::Success)
 }

@@ -123,7 +123,7 @@ async fn suggest(context: &Context, collection: &str, documents: &[Document]) ->
     {
         children::of_references(&mut seen, collection, documents, parents);
     }
-    references::find(context, &mut seen, collection, documents, &indexes).await?;
+    references::find(context, &mut seen, collection, documents).await?;
     Ok(seen)
 }
 

@@ -53,6 +53,8 @@ pub struct PlannedIndex {
     pub expire_after_seconds: Option<u32>,
     /// Whether one with another name and further fields does as well, which another pattern may have created.
     or_longer: bool,
+    /// The name of the one that it replaces, which an earlier version has created.
+    replaces: Option<String>,
 }
 
 impl PlannedIndex {
@@ -66,7 +68,16 @@ impl PlannedIndex {
             partial_filter: None,
             expire_after_seconds: None,
             or_longer: false,
+            replaces: None,
         }
+    }
+
+    /// Names the index that it replaces.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn replaces(mut self, name: impl Into<String>) -> Self {
+        self.replaces = Some(name.into());
+        self
     }
 
     /// Takes an index of all documents whose fields begin with these for it.

@@ -199,7 +199,7 @@ fn situations() -> Vec<Property<World<Reference>>> {
             !world.protocol.has(is_delete) || state.documents.sources[0].is_none()
         }),
         Property::sometimes(
-            "a sweep passes a copy that another one has moved",
+            "a sweep passes a copy that another one has updated",
             |world, state: &Moment| {
                 let mut starts = world.protocol.starts.iter();
                 let has_two =

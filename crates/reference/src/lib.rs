@@ -122,11 +122,11 @@
 //! | [`get`](ReferenceRepository::get) | 1; with `max_staleness` 2 | 1, and the sources |
 //! | [`set_reference`](ReferenceRepository::set_reference), [`add_reference_to`](ReferenceRepository::add_reference_to) | 3; in a transaction 4 | 1 each |
 //! | [`clear_reference`](ReferenceRepository::clear_reference), [`remove_reference`](ReferenceRepository::remove_reference) | 1 | 1 |
-//! | [`update_source`](ReferenceRepository::update_source) | 1, and 1 for each reference; 1 if no copied field can change | the outdated copies |
+//! | [`update_source`](ReferenceRepository::update_source) | 1, and 1 for each reference; 1 if no copied field can change | all copies of the source |
 //! | [`refresh_copies`](ReferenceRepository::refresh_copies) | 1, and 3 for each reference | all copies of the source |
 //! | [`delete_source`](ReferenceRepository::delete_source) | 2, and 1 for each reference; 1 less for the other rules; 1 more through another repository, and those of its deletion | 1 each; for the other rules all copies |
 //! | [`verify`](ReferenceRepository::verify), [`repair`](ReferenceRepository::repair) | 2 for each 500 documents | all |
-//! | [`follow`](ReferenceRepository::follow) | 2 for each batch of changes, 2 for each 500 changed documents, 2 for each reference of a changed source | those, and the copies of a source that was changed without its version |
+//! | [`follow`](ReferenceRepository::follow) | 2 for each batch of changes, 2 for each 500 changed documents, 2 for each reference of a changed source | those, and all copies of a changed source |
 //! | [`migrate_from_references`](ReferenceRepository::migrate_from_references) | about 10, or 14 the first time, and 3 for each 1000 documents | all three times, and those to migrate twice more, with their sources three times |
 //! | [`ensure_indexes`](ReferenceRepository::ensure_indexes) | 4, or 7 the first time | all, to create |
 //!
@@ -146,9 +146,9 @@
 //!
 //! # Indexes
 //!
-//! Each reference has an index on the id and the version of its copies, such as `{ "customer._id": 1, "customer.v": 1 }`, by
-//! which an update reads outdated copies alone. A snapshot has one on the id. [`indexes`](ReferenceRepository::indexes)
-//! returns their definitions. Updates of copies name them in hints, so that the server refuses them if one is missing. A
+//! Each reference has an index on the id of its copies, such as `{ "customer._id": 1 }`, which the manual's recipe needs too.
+//! An update of the copies does not change its keys. [`indexes`](ReferenceRepository::indexes) returns the definitions.
+//! Updates of copies name them in hints, so that the server refuses them if one is missing. A
 //! [source key](ReferenceRepositoryBuilder::source_key) has a unique index in the sources, which its reads name in hints.
 //!
 //! # Sessions and transactions

@@ -209,7 +209,7 @@ impl<D, S: Send + Sync> ReferenceRepository<D, S> {
 }
 
 /// Where the catalog has no settings, `ensure_indexes()` refuses sources with a number in the field of the version that no
-/// copy has, unless the indexes exist, or another repository copies the sources.
+/// copy has, unless another repository copies the sources.
 ///
 /// The validators are `$jsonSchema`s: a reference is missing, null, or a document with an `_id`, and versions are integers.
 impl<D, S> Repository for ReferenceRepository<D, S> {

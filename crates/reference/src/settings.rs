@@ -66,11 +66,7 @@ impl Settings {
     /// Returns the settings with the names of the indexes.
     pub(crate) fn new(version: FieldName, mut references: Vec<ReferenceField>, retry: RetryPolicy) -> Self {
         for reference in &mut references {
-            let (id, of_version) = (reference.path("_id"), reference.path(version.as_str()));
-            reference.index = match reference.is_snapshot {
-                true => format!("{id}_1"),
-                false => format!("{id}_1_{of_version}_1"),
-            };
+            reference.index = format!("{}_1", reference.path("_id"));
         }
         Self {
             version,
@@ -142,11 +138,8 @@ impl Settings {
     /// Returns the indexes of a referring collection.
     pub(crate) fn indexes(&self, collection: usize) -> Vec<PlannedIndex> {
         let planned = |reference: &ReferenceField| {
-            let mut keys = doc! { reference.path("_id"): 1 };
-            if !reference.is_snapshot {
-                keys.insert(reference.path(self.version.as_str()), 1);
-            }
-            PlannedIndex::new(&reference.index, keys)
+            let of_version = format!("{}_{}_1", reference.index, reference.path(self.version.as_str()));
+            PlannedIndex::new(&reference.index, doc! { reference.path("_id"): 1 }).replaces(of_version)
         };
         self.of_collection(collection).map(planned).collect()
     }
@@ -184,12 +177,11 @@ pub(crate) mod tests {
 
     #[test]
     fn the_names_of_the_indexes_are_those_of_the_shell() {
-        let mut settings = example();
-        settings.references[1].is_snapshot = true;
-        let settings = Settings::new(settings.version, settings.references, settings.retry);
-        let keys = doc! { "customer._id": 1, "customer.v": 1 };
-        let customer = PlannedIndex::new("customer._id_1_customer.v_1", keys);
+        let settings = example();
+        let customer = PlannedIndex::new("customer._id_1", doc! { "customer._id": 1 });
+        let customer = customer.replaces("customer._id_1_customer.v_1");
         let products = PlannedIndex::new("products._id_1", doc! { "products._id": 1 });
+        let products = products.replaces("products._id_1_products.v_1");
         assert_eq!(settings.indexes(0), [customer, products]);
         assert_eq!(settings.indexes(1), []);
     }

@@ -14,8 +14,8 @@ use crate::report::{Comparison, Section};
 
 const TEXT: &str = "\
 One customer is renamed again and again, with the copies in all of their orders. By hand this is an `updateOne` and an \
-`updateMany`, with an index by the customer's id. The repository also keeps a version in the customer and in each copy, \
-and its index contains the version, so the server updates an index key for each copy. A transaction holds all of its \
+`updateMany`, with an index by the customer's id. The repository has this index too, and also keeps a version in the \
+customer and in each copy. A transaction holds all of its \
 documents until the commit, so it is not run with 100,000 copies. `journal KB` is what the server writes to its journal \
 for a rename. Rows are compared with the two commands by hand.";
 

@@ -14,16 +14,14 @@ use crate::settings::{ReferenceField, ReferenceSettings};
 
 /// The number of copies whose sources are looked up.
 const LOOKED_UP: usize = 20;
-/// The name of the version, if no index has another one.
+/// The name of the version.
 const VERSION: &str = "v";
 
 /// A field with copies.
 #[derive(Debug, PartialEq)]
 struct Candidate {
     field: String,
-    version: String,
     is_array: bool,
-    is_snapshot: bool,
     copies: Vec<Document>,
 }
 
@@ -34,9 +32,8 @@ pub(super) async fn find(
     seen: &mut Inspection,
     collection: &str,
     documents: &[Document],
-    indexes: &[Document],
 ) -> Result<(), Failure> {
-    let candidates = candidates(documents, indexes);
+    let candidates = candidates(documents);
     if candidates.is_empty() {
         return Ok(());
     }
@@ -44,35 +41,32 @@ pub(super) async fn find(
     let names = names
         .iter()
         .filter(|name| *name != collection && *name != catalog::COLLECTION);
-    let mut found: Option<(String, String, Vec<ReferenceField>)> = None;
+    let mut found: Option<(String, Vec<ReferenceField>)> = None;
     for candidate in &candidates {
         let mut names: Vec<&String> = names.clone().collect();
         // `customer` is probably a copy of one of `customers`.
         names.sort_by_key(|name| !name.to_lowercase().starts_with(&candidate.field.to_lowercase()));
         for name in names {
-            if found
-                .as_ref()
-                .is_some_and(|(sources, version, _)| sources != name || *version != candidate.version)
-            {
+            if found.as_ref().is_some_and(|(sources, _)| sources != name) {
                 continue;
             }
             let sources = sources(context, name, candidate).await?;
             let Some(reference) = reference(candidate, &sources) else {
                 continue;
             };
-            let first = || (name.clone(), candidate.version.clone(), Vec::new());
-            found.get_or_insert_with(first).2.push(reference);
+            let first = || (name.clone(), Vec::new());
+            found.get_or_insert_with(first).1.push(reference);
             break;
         }
     }
-    if let Some((sources, version, references)) = found {
-        suggest(seen, collection, sources, version, references);
+    if let Some((sources, references)) = found {
+        suggest(seen, collection, sources, references);
     }
     Ok(())
 }
 
 /// Returns the fields whose values are documents with an `_id` and a version.
-fn candidates(documents: &[Document], indexes: &[Document]) -> Vec<Candidate> {
+fn candidates(documents: &[Document]) -> Vec<Candidate> {
     let names: BTreeSet<&String> = documents.iter().flat_map(Document::keys).collect();
     let candidate = |field: &String| {
         let values = || documents.iter().filter_map(|document| document.get(field));
@@ -84,33 +78,22 @@ fn candidates(documents: &[Document], indexes: &[Document]) -> Vec<Candidate> {
         };
         let copies: Option<Vec<Document>> = all.iter().map(|value| value.as_document().cloned()).collect();
         let copies = copies.filter(|copies| !copies.is_empty())?;
-        let (version, is_snapshot) = match index_of(field, indexes) {
-            Some(Some(version)) => (version, false),
-            Some(None) => (VERSION.to_owned(), true),
-            None => (VERSION.to_owned(), false),
-        };
-        let is_copy = |copy: &Document| {
-            let is_version = |value: Option<&Bson>| matches!(value, Some(Bson::Int32(_) | Bson::Int64(_)));
-            copy.contains_key("_id") && is_version(copy.get(&version))
-        };
+        let is_copy = |copy: &Document| copy.contains_key("_id") && version(copy).is_some();
         copies.iter().all(is_copy).then(|| Candidate {
             field: field.clone(),
-            version,
             is_array,
-            is_snapshot,
             copies,
         })
     };
     names.into_iter().filter_map(candidate).collect()
 }
 
-/// Returns the field of the version in the index of a reference. None in it is that of a snapshot.
-fn index_of(field: &str, indexes: &[Document]) -> Option<Option<String>> {
-    indexes.iter().find_map(|index| {
-        let mut keys = index.get_document("key").ok()?.keys();
-        let of_field = |path: &String| path.strip_prefix(field)?.strip_prefix('.').map(str::to_owned);
-        (of_field(keys.next()?)? == "_id").then(|| keys.next().and_then(of_field))
-    })
+fn version(document: &Document) -> Option<i64> {
+    match *document.get(VERSION)? {
+        Bson::Int32(version) => Some(version.into()),
+        Bson::Int64(version) => Some(version),
+        _ => None,
+    }
 }
 
 /// Reads the sources of some copies.
@@ -128,7 +111,8 @@ async fn sources(context: &Context, name: &str, candidate: &Candidate) -> Result
     found.try_collect().await.map_err(Failure::on(collection.namespace()))
 }
 
-/// Returns the reference, if most of the copies have a source, and fields of it.
+/// Returns the reference, if most of the copies have a source, and fields of it. One with an older copy is taken for a
+/// snapshot: as such no call changes its copies.
 fn reference(candidate: &Candidate, sources: &[Document]) -> Option<ReferenceField> {
     let looked_up = || candidate.copies.iter().take(LOOKED_UP);
     let source_of = |copy: &Document| sources.iter().find(|source| source.get("_id") == copy.get("_id"));
@@ -136,9 +120,11 @@ fn reference(candidate: &Candidate, sources: &[Document]) -> Option<ReferenceFie
     if pairs.len() * 2 <= looked_up().count() {
         return None;
     }
+    let is_older = |(copied, source): &(&Document, &Document)| version(copied) < version(source);
+    let snapshot = pairs.iter().any(is_older);
     let mut copy = BTreeSet::new();
     for (copied, source) in pairs {
-        let written = ["_id", "deleted", candidate.version.as_str()];
+        let written = ["_id", "deleted", VERSION];
         let fields = copied.iter().filter(|(name, _)| !written.contains(&name.as_str()));
         for (name, value) in fields {
             paths(name.clone(), value, source.get(name), &mut copy);
@@ -149,7 +135,7 @@ fn reference(candidate: &Candidate, sources: &[Document]) -> Option<ReferenceFie
         field: candidate.field.clone(),
         copy: copy.into_iter().collect(),
         array: candidate.is_array,
-        snapshot: candidate.is_snapshot,
+        snapshot,
     })
 }
 
@@ -167,7 +153,7 @@ fn paths(path: String, copied: &Bson, source: Option<&Bson>, found: &mut BTreeSe
     }
 }
 
-fn suggest(seen: &mut Inspection, collection: &str, sources: String, version: String, references: Vec<ReferenceField>) {
+fn suggest(seen: &mut Inspection, collection: &str, sources: String, references: Vec<ReferenceField>) {
     let mut references = references.into_iter();
     let Some(first) = references.next() else { return };
     seen.notes.push(format!(
@@ -184,7 +170,7 @@ fn suggest(seen: &mut Inspection, collection: &str, sources: String, version: St
         copy: Some(first.copy),
         array: first.array.then_some(true),
         snapshot: first.snapshot.then_some(true),
-        version_field: Some(version).filter(|version| version != VERSION),
+        version_field: None,
         source_key: None,
         further: (!further.is_empty()).then_some(further),
     });
@@ -205,27 +191,25 @@ mod tests {
 
     #[test]
     fn documents_with_an_id_and_a_version_are_copies() {
-        let found = candidates(&orders(), &[]);
+        let found = candidates(&orders());
         assert_eq!(found.len(), 1);
-        assert_eq!(
-            (found[0].field.as_str(), found[0].is_array, found[0].is_snapshot),
-            ("customer", false, false)
-        );
-        let index = doc! { "key": { "customer._id": 1 } };
-        assert!(candidates(&orders(), &[index])[0].is_snapshot);
-        let other = doc! { "key": { "customer._id": 1, "customer.version": 1 } };
-        assert!(candidates(&orders(), &[other]).is_empty());
+        assert_eq!((found[0].field.as_str(), found[0].is_array), ("customer", false));
         let array = doc! { "_id": 1, "products": [{ "_id": 1, "v": 0 }, { "_id": 2, "v": 3 }] };
-        assert!(candidates(&[array], &[])[0].is_array);
-        assert!(candidates(&[doc! { "_id": 1, "products": [] }], &[]).is_empty());
+        assert!(candidates(&[array])[0].is_array);
+        assert!(candidates(&[doc! { "_id": 1, "products": [] }]).is_empty());
     }
 
     #[test]
     fn the_copied_paths_are_those_that_the_sources_have() {
-        let candidate = &candidates(&orders(), &[])[0];
+        let candidate = &candidates(&orders())[0];
         let source = |id: i32| doc! { "_id": id, "name": "Ann", "address": { "city": "Dublin", "zip": "D1" } };
         let found = reference(candidate, &[source(0), source(1), source(2)]).unwrap();
-        assert_eq!(found.copy, ["address.city", "name"]);
+        assert_eq!(
+            (found.copy, found.snapshot),
+            (vec!["address.city".to_owned(), "name".to_owned()], false)
+        );
+        let updated = doc! { "_id": 1, "name": "Anna", "v": 2 };
+        assert!(reference(candidate, &[source(0), source(2), updated]).unwrap().snapshot);
         assert_eq!(reference(candidate, &[source(0)]), None);
         let others = [0, 1, 2].map(|id| doc! { "_id": id, "other": 1 });
         assert_eq!(reference(candidate, &others), None);

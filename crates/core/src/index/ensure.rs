@@ -379,6 +379,7 @@ impl<'a> Ensure<'a> {
             let created = plan.create_missing(conn, &present).await?;
             ensured.created.extend(created.created);
             ensured.existing.extend(created.existing);
+            ensured.unused.extend(created.unused);
         }
         if let Some(indexes_exist) = self.indexes_exist.filter(|_| !conn.is_plan()) {
             // An error means that it is known already.

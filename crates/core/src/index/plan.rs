@@ -45,6 +45,9 @@ pub struct EnsuredIndexes {
     pub created: Vec<String>,
     /// The names of the indexes that existed already, as planned.
     pub existing: Vec<String>,
+    /// The names of indexes of an earlier version that no call needs any more. Drop them when no process of that version
+    /// runs.
+    pub unused: Vec<String>,
 }
 
 impl IndexPlan {
@@ -212,6 +215,9 @@ impl IndexPlan {
         let mut ensured = EnsuredIndexes::default();
         let mut missing = Vec::new();
         for planned in &self.indexes {
+            let mut names = present.iter().filter_map(|index| index.get_str("name").ok());
+            let replaced = planned.replaces.as_deref().filter(|old| names.any(|name| name == *old));
+            ensured.unused.extend(replaced.map(str::to_owned));
             let longer = present.iter().find_map(|index| planned.name_of_longer(index));
             match exists(present, planned)? {
                 true => ensured.existing.push(planned.name.clone()),

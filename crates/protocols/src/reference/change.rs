@@ -1,7 +1,7 @@
 //! `update_source`, and the sweep of a repair, a follower or a migration that resumes.
 //!
 //! Mirrors `crates/reference/src/write`. An `update_source` increments the version of the source, and sweeps: one
-//! `updateMany` of the copies with an older version, along the index on the id and the version of the copy. The server
+//! `updateMany` of the copies with an older version, along the index on the id of the copy. The server
 //! updates the copies one by one, and yields to other writers in between.
 
 use super::documents::{Copied, Documents, Ended, Form, Mode, order_bit, source_bit};
@@ -43,8 +43,8 @@ enum At {
 struct Scan {
     /// The version that the copies get.
     version: u8,
-    /// The index entry of the last copy: its version and its order.
-    position: Option<(u8, u8)>,
+    /// The order of the last copy, whose entry in the index no update moves.
+    position: Option<u8>,
     /// Whether the server has begun with the command.
     has_begun: bool,
 }
@@ -183,15 +183,11 @@ impl Change {
     /// Updates the next copy of a scan. `None` if it waits for a transaction.
     fn update_next(&self, form: Form, documents: &mut Documents, scan: Scan) -> Option<At> {
         let is_guarded = !matches!(form, Form::Manual | Form::UnguardedSweep);
-        let entry = |(order, copied): (u8, Copied)| match is_guarded {
-            true => (copied.version, order),
-            // An index on the id alone.
-            false => (0, order),
-        };
         let copies = documents.references(self.source);
         let matching = copies.filter(|(_, copied)| !is_guarded || copied.version < scan.version);
-        let next = matching.map(entry).filter(|entry| Some(*entry) > scan.position).min();
-        let Some((key, order)) = next else {
+        let orders = matching.map(|(order, _)| order);
+        let next = orders.filter(|order| Some(*order) > scan.position).min();
+        let Some(order) = next else {
             return Some(At::Ended(Ended::Done, scan.version));
         };
         if documents.transactions.is_locked(order_bit(order)) {
@@ -199,7 +195,7 @@ impl Change {
         }
         documents.set(order, self.copied(scan.version));
         Some(At::Sweep(Scan {
-            position: Some((key, order)),
+            position: Some(order),
             has_begun: true,
             ..scan
         }))

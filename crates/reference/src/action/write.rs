@@ -137,7 +137,7 @@ impl<D, S> ReferenceRepository<D, S> {
     /// array as the [source key](crate::ReferenceRepositoryBuilder::source_key).
     ///
     /// # Cost
-    /// One round trip for the source, and one for each reference whose copies follow it, which examines only outdated copies.
+    /// One round trip for the source, and one for each reference whose copies follow it, which examines all copies of the source.
     /// On a router two for each reference: the second one reads whether the documents of a moving chunk are left.
     /// The server yields between the documents, so another writer of one of them waits for one document, and not for
     /// the whole update: on two cores, 100,000 copies took 1.5 seconds, and the slowest concurrent update of one of the
@@ -203,7 +203,7 @@ impl<D, S> ReferenceRepository<D, S> {
     ///
     /// # Cost
     /// That of an [`update_source`](Self::update_source) of a copied field, and for each reference one round trip more, which
-    /// looks for marks, and a read of one index key, or of all copies of an array. All copies are written.
+    /// looks for marks, and one that reads all copies of the source. All copies are written.
     ///
     /// # Sessions and transactions
     /// As of [`update_source`](Self::update_source). In the transaction that changes the source, a crash leaves both undone.

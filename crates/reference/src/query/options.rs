@@ -69,9 +69,7 @@ pub(crate) fn read_index(index: &str) -> AggregateOptions {
     AggregateOptions::builder().hint(hint(index)).build()
 }
 
-/// A scan of the copies in the order of their index.
-pub(crate) fn scan_index(index: &str) -> AggregateOptions {
-    let mut options = read_index(index);
-    options.allow_disk_use = Some(true);
-    send::latest(options)
+/// A scan of all copies.
+pub(crate) fn scan_copies() -> AggregateOptions {
+    send::latest(AggregateOptions::builder().allow_disk_use(true).build())
 }

@@ -5,23 +5,15 @@ use mongodb::bson::{Bson, Document, doc};
 use super::expression::{ELEMENT, filtered};
 use crate::settings::{MARK, ReferenceField, Settings};
 
-/// Each source that is referred to, with the lowest version of its copies: null or -1 if one has none.
-///
-/// For documents the server reads one key of the index for each source.
+/// Each source that is referred to, with the lowest version of its copies: -1 if one has none.
 pub(crate) fn lowest_versions(settings: &Settings, field: &ReferenceField) -> Vec<Document> {
     let (id, version) = (field.path("_id"), field.path(settings.version.as_str()));
-    let (of_id, of_version) = (format!("${id}"), format!("${version}"));
+    let lowest = doc! { "$min": { "$ifNull": [format!("${version}"), -1] } };
+    let mut pipeline = vec![doc! { "$group": { "_id": format!("${id}"), "v": lowest } }];
     if field.is_array {
-        let lowest = doc! { "$min": { "$ifNull": [of_version, -1] } };
-        return vec![
-            doc! { "$unwind": format!("${}", field.name) },
-            doc! { "$group": { "_id": of_id, "v": lowest } },
-        ];
+        pipeline.insert(0, doc! { "$unwind": format!("${}", field.name) });
     }
-    vec![
-        doc! { "$sort": { id: 1, version: 1 } },
-        doc! { "$group": { "_id": of_id, "v": { "$first": of_version } } },
-    ]
+    pipeline
 }
 
 /// Matches the documents that have one of the fields.
@@ -61,18 +53,19 @@ mod tests {
     use crate::settings::tests::example;
 
     #[test]
-    fn the_copies_of_a_document_are_grouped_in_the_order_of_the_index() {
+    fn the_lowest_version_of_the_copies_of_each_source_is_read() {
         let settings = example();
+        let lowest = |name: &str| {
+            let version = doc! { "$min": { "$ifNull": [format!("${name}.v"), -1] } };
+            doc! { "$group": { "_id": format!("${name}._id"), "v": version } }
+        };
         assert_eq!(
             lowest_versions(&settings, &settings.references[0]),
-            [
-                doc! { "$sort": { "customer._id": 1, "customer.v": 1 } },
-                doc! { "$group": { "_id": "$customer._id", "v": { "$first": "$customer.v" } } },
-            ]
+            [lowest("customer")]
         );
         assert_eq!(
-            lowest_versions(&settings, &settings.references[1])[1],
-            doc! { "$group": { "_id": "$products._id", "v": { "$min": { "$ifNull": ["$products.v", -1] } } } }
+            lowest_versions(&settings, &settings.references[1]),
+            [doc! { "$unwind": "$products" }, lowest("products")]
         );
     }
 

@@ -1,12 +1,12 @@
 //! Checks that the versions of the sources are those of a repository, before settings are stored for the first time.
 
 use futures::future::BoxFuture;
+use mongo_patterns_core::Result;
 use mongo_patterns_core::catalog::implausible;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::index::Fits;
 use mongo_patterns_core::migration::Step;
 use mongo_patterns_core::stored::id_of;
-use mongo_patterns_core::{ErrorKind, Result};
 use mongodb::Collection;
 use mongodb::bson::{Document, RawDocumentBuf, doc};
 use mongodb::options::FindOneOptions;
@@ -38,8 +38,8 @@ async fn check_version(shared: &Shared, conn: &mut Conn<'_>) -> Result<()> {
         .of_collection(&shared.sources))
 }
 
-/// Returns whether a repository can have written versions: copies have them, or the indexes exist, without which no
-/// repository updates a source, or another repository copies the sources.
+/// Returns whether a repository can have written versions: copies have them, or another repository copies the sources. The
+/// indexes prove nothing, because the manual's recipe has them too.
 async fn is_of_repository(shared: &Shared, version: &str, conn: &mut Conn<'_>) -> Result<bool> {
     for field in shared.settings.followed() {
         let with_copy = doc! { field.path(version): { "$exists": true } };
@@ -48,13 +48,7 @@ async fn is_of_repository(shared: &Shared, version: &str, conn: &mut Conn<'_>) -
         }
     }
     let settings = doc! { "source_collection": shared.sources.name(), "version": version };
-    if shared.ensure().entry.has_another(conn, &settings).await? {
-        return Ok(true);
-    }
-    match shared.ensure().check_indexes(&mut Conn::new()).await {
-        Err(error) if error.kind() == ErrorKind::IndexMissing => Ok(false),
-        checked => checked.map(|()| true),
-    }
+    shared.ensure().entry.has_another(conn, &settings).await
 }
 
 /// Matches sources with a version that an update increments. Another value is reported by the calls that read it.

@@ -89,10 +89,7 @@ pub(crate) async fn update_copies(
 pub(crate) async fn sweep_all(shared: &Shared) -> Result<()> {
     let settings = &shared.settings;
     for field in settings.followed() {
-        let (versions, options) = (
-            scan::lowest_versions(settings, field),
-            options::scan_index(&field.index),
-        );
+        let (versions, options) = (scan::lowest_versions(settings, field), options::scan_copies());
         let mut rows = send::aggregate_rows(shared.collection_of(field), versions, options).await?;
         while let Some(batch) = send::next_rows(&mut rows, options::BATCH).await? {
             // The fields can have other values than references.
