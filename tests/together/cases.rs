@@ -3,8 +3,8 @@
 use mongo_patterns_testkit::TestDatabase;
 
 use super::repositories::{
-    One, archive, buckets, embedded, embedded_in, further, history, intervals, list, overflowing, references, schema,
-    subset, trash,
+    One, archive, buckets, embedded, embedded_in, further, history, intervals, list, overflowing, references,
+    references_to, schema, subset, trash,
 };
 
 /// Two repositories, what the error about the second one says, and the second one with another name.
@@ -141,6 +141,20 @@ pub(super) fn cases(db: &TestDatabase) -> Vec<Case> {
             Box::new(intervals(db, "orders")),
             &[".orders`", "subset pattern", "use another collection"],
             Box::new(intervals(db, "prices")),
+        ),
+        (
+            "the children of a subset and a history of them",
+            Box::new(subset(db, "notes").build().unwrap()),
+            Box::new(history(db, "notes", "revisions", "at")),
+            &[".notes`", "subset pattern", "use another collection"],
+            Box::new(history(db, "reviews", "revisions", "at")),
+        ),
+        (
+            "the children of a subset and references to them",
+            Box::new(subset(db, "notes").build().unwrap()),
+            Box::new(references_to(db, "notes", "customer")),
+            &[".notes`", "subset pattern", "use another collection"],
+            Box::new(references_to(db, "customers", "customer")),
         ),
         (
             "buckets and embedded children",

@@ -101,6 +101,31 @@ async fn what_depends_on_a_document_is_never_left() {
     }
 }
 
+/// Such as after a deletion by another program.
+#[tokio::test]
+async fn what_is_left_of_an_absent_document_is_deleted() {
+    testkit::run(async |db| {
+        let shop = Shop::new(db);
+        for of in PARTS {
+            shop.set_up_alone(of).await;
+        }
+        suppliers(db)
+            .insert_many([1, 2].map(|id| doc! { "_id": id }))
+            .await
+            .unwrap();
+        for of in PARTS {
+            shop.add_parts(of, [1, 2]).await;
+        }
+        suppliers(db).delete_many(doc! {}).await.unwrap();
+        shop.products.delete_parent(1).through(&shop.visits).await.unwrap();
+        shop.visits.delete(2).through(&shop.products).await.unwrap();
+        for parts in ["products", "more_visits"] {
+            assert_eq!(count(db, parts, doc! {}).await, 0, "{parts}");
+        }
+    })
+    .await;
+}
+
 /// While eight writers insert orders, and eight others add products and visits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_left_beside_writers_of_all_patterns() {

@@ -52,8 +52,7 @@ impl Orders {
             versions: versions.build().unwrap(),
         };
         let repositories: [&dyn Repository; 5] = [&all.lines, &all.views, &all.suppliers, &all.versions, &all.history];
-        // Each of them knows the others.
-        for repository in repositories.iter().chain(&repositories) {
+        for repository in repositories {
             repository.ensure_indexes().await.unwrap();
         }
         all
@@ -128,7 +127,7 @@ async fn an_update_of_a_source_or_an_interval_changes_no_field_of_another_reposi
             .unwrap();
         let views = Counters::builder(of(db, "suppliers")).field("views").build().unwrap();
         let repositories: [&dyn Repository; 3] = [&views, &prices, &orders];
-        for repository in repositories.iter().chain(&repositories) {
+        for repository in repositories {
             repository.ensure_indexes().await.unwrap();
         }
         let update = || doc! { "$inc": { "views": 1 } };

@@ -76,7 +76,11 @@ pub(super) fn archive(db: &TestDatabase, current: &str, second: &str) -> Archive
 }
 
 pub(super) fn references(db: &TestDatabase, field: &str) -> ReferenceRepository<Document, Document> {
-    let orders = ReferenceRepository::builder(of(db, "orders"), of(db, "customers"));
+    references_to(db, "customers", field)
+}
+
+pub(super) fn references_to(db: &TestDatabase, sources: &str, field: &str) -> ReferenceRepository<Document, Document> {
+    let orders = ReferenceRepository::builder(of(db, "orders"), of(db, sources));
     orders.reference_field(field).copied_fields(["name"]).build().unwrap()
 }
 

@@ -68,6 +68,8 @@ pub(crate) enum Command {
     Archive(Archive),
     /// Writes a profile from a sample of a collection
     Init(InitOptions),
+    /// Shows what the database has, and what needs attention, from its catalog
+    Status,
     /// Lists the records of migrations, or deletes one
     Migrations {
         #[command(subcommand)]

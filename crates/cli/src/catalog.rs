@@ -2,7 +2,6 @@
 
 use futures::TryStreamExt;
 use mongo_patterns_core::catalog::COLLECTION;
-use mongo_patterns_core::{Error, ErrorKind};
 use mongodb::bson::{Bson, Document, doc};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -49,18 +48,12 @@ pub(crate) async fn settings_of(context: &Context, collection: &str) -> Result<S
     Ok(stored)
 }
 
-/// Finds entries. A user who may not read the catalog finds none, as in the library.
+/// Finds entries.
 async fn find(context: &Context, filter: Document) -> Result<Vec<Document>, Failure> {
     let catalog = context.database.collection::<Document>(COLLECTION);
-    let entries = match catalog.find(filter).sort(doc! { "_id": 1 }).await {
-        Ok(entries) => entries.try_collect().await,
-        Err(error) => Err(error),
-    };
-    match entries.map_err(|error| (Error::from(error.clone()).kind(), error)) {
-        Ok(entries) => Ok(entries),
-        Err((ErrorKind::Unauthorized, _)) => Ok(Vec::new()),
-        Err((_, error)) => Err(Failure::on(catalog.namespace())(error)),
-    }
+    let on = || Failure::on(catalog.namespace());
+    let entries = catalog.find(filter).sort(doc! { "_id": 1 }).await.map_err(on())?;
+    entries.try_collect().await.map_err(on())
 }
 
 impl Stored {

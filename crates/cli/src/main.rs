@@ -34,6 +34,7 @@ mod selection;
 mod settings;
 mod shard;
 mod shell;
+mod status;
 mod stop;
 mod subset;
 
@@ -123,6 +124,7 @@ async fn execute(context: &Context, command: &Command) -> Outcome {
         Command::Reference(pattern) => reference::run(context, pattern).await,
         Command::Archive(pattern) => archive::run(context, &pattern.settings, &pattern.verb).await,
         Command::Init(options) => init::run(context, options).await,
+        Command::Status => status::run(context).await,
         Command::Migrations { verb } => migrations::run(context, verb).await,
         Command::Schema { verb } => schema::run(context, verb).await,
         Command::Completions { .. } | Command::Man { .. } => Ok(Exit::Success),

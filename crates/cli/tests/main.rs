@@ -25,6 +25,7 @@ mod router;
 mod schema;
 mod secure;
 mod shard;
+mod status;
 mod stopped;
 mod subset;
 mod subset_settings;

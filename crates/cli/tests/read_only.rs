@@ -147,6 +147,7 @@ async fn read_only_commands_send_no_write() {
         ("bucket", &migrated, "migrate --dry-run", 0),
         ("reference", &old_orders, "plan", 0),
         ("reference", &old_orders, "migrate --dry-run", 0),
+        ("status", &[], "--json", 0),
         ("embedded", &parents, "plan", 0),
         ("embedded", &parents, "migrate --dry-run", 0),
     ];
@@ -163,8 +164,16 @@ async fn read_only_commands_send_no_write() {
     let create = words("bucket --collection old --key customerId --items history indexes --create");
     run(&create).says(3, "readWrite");
     let wrong = uri.replace("s3cret", "wr0ng");
-    let wrong = ran(program().env("MONGODB_URI", wrong).args(["init", "flat"]));
-    assert!(wrong.code == Some(3) && !wrong.err.contains("wr0ng"), "{wrong:?}");
+    for command in [
+        "init flat",
+        "status",
+        "bucket --collection trades verify",
+        "outlier --collection sales verify",
+    ] {
+        let wrong = ran(program().env("MONGODB_URI", &wrong).args(words(command)));
+        assert!(!wrong.err.contains("wr0ng"), "{wrong:?}");
+        wrong.says(3, "authentication failed");
+    }
 }
 
 /// Checks the commands of the program in the server's profiler, which records every command on the database.

@@ -42,7 +42,7 @@ impl Shared {
             vec![parents],
         )
         .owns(vec![
-            Owned::documents(&self.collection, "parents"),
+            Owned::parents(&self.collection),
             Owned::field(&self.collection, settings.children.as_str(), "children_field").shared_as("children"),
         ])
     }

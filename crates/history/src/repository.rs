@@ -69,7 +69,7 @@ impl Shared {
         );
         // A source of references with a history has the revision as its version.
         let mut owned = vec![
-            Owned::documents(&self.current, "parents").with_dependents("delete", Some(&self.revisions)),
+            Owned::parents(&self.current).with_dependents("delete", Some(&self.revisions)),
             Owned::field(&self.current, revision, "revision_field")
                 .shared_as("version")
                 .written_alone(),
@@ -109,6 +109,11 @@ impl Shared {
     /// them](crate::query::change::Change::concerns_others). See [`Checks::others`].
     pub(crate) async fn others(&self) -> Result<Arc<Others>> {
         self.checks.others(|| self.ensure()).await
+    }
+
+    /// Returns what other repositories own, for an update. See [`Checks::others_if_known`].
+    pub(crate) async fn others_of_update(&self) -> Result<Arc<Others>> {
+        self.checks.others_if_known(|| self.ensure()).await
     }
 
     /// Returns what [`others`](Self::others) returned last.

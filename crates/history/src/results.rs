@@ -99,6 +99,14 @@ pub struct Migrated {
     pub removed_duplicates: u64,
 }
 
+/// The error of a revision that is not stored.
+pub(crate) fn no_revision() -> Error {
+    Error::new(
+        ErrorKind::NotFound,
+        "the document has no such revision: it never had it, or the revision was deleted",
+    )
+}
+
 /// Returns the error of a call on a document that does not exist.
 pub(crate) fn not_found() -> Error {
     Error::new(

@@ -57,6 +57,11 @@ impl Shared {
         self.checks.others(|| self.ensure()).await
     }
 
+    /// Returns what other repositories own, for an update. See [`Checks::others_if_known`].
+    pub(crate) async fn others_of_update(&self) -> Result<Arc<Others>> {
+        self.checks.others_if_known(|| self.ensure()).await
+    }
+
     /// Returns what [`others`](Self::others) returned last.
     pub(crate) fn known_others(&self) -> Arc<Others> {
         self.checks.known_others()

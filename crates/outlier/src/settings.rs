@@ -85,7 +85,7 @@ impl Settings {
     /// Returns what no other repository may own.
     pub(crate) fn owned(&self, main: &Collection<RawDocumentBuf>, overflow: &Collection<RawDocumentBuf>) -> Vec<Owned> {
         vec![
-            Owned::documents(main, "parents").with_dependents("delete", Some(overflow)),
+            Owned::parents(main).with_dependents("delete", Some(overflow)),
             Owned::field(main, self.array.as_str(), "array_field"),
             Owned::field(main, self.flag.as_str(), "flag_field"),
             Owned::collection(overflow),

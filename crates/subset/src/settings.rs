@@ -148,7 +148,8 @@ impl Settings {
         children: &Collection<RawDocumentBuf>,
     ) -> Vec<Owned> {
         let mut owned = vec![
-            Owned::documents(parents, "parents").with_dependents("delete_parent", Some(children)),
+            Owned::parents(parents).with_dependents("delete_parent", Some(children)),
+            Owned::children(children),
             Owned::field(parents, self.first().field.as_str(), "Subset::new").shared_as("children"),
             Owned::field(parents, self.version.as_str(), "version_field"),
         ];

@@ -72,7 +72,7 @@ impl Command {
                 ReferenceVerb::Analyze(_) | ReferenceVerb::Plan(_) | ReferenceVerb::Verify(_) => false,
             },
             Self::Migrations { verb } => matches!(verb, MigrationsVerb::Forget { .. }),
-            Self::Init(_) | Self::Schema { .. } | Self::Completions { .. } | Self::Man { .. } => false,
+            Self::Init(_) | Self::Status | Self::Schema { .. } | Self::Completions { .. } | Self::Man { .. } => false,
         }
     }
 }

@@ -6,6 +6,11 @@ use mongodb::{Collection, Namespace};
 use super::COLLECTION;
 use crate::error::{Error, ErrorKind, Remedy};
 
+/// What the documents are that have children or other parts.
+const PARENTS: &str = "parents";
+/// What the documents are that are deleted with their parent.
+const CHILDREN: &str = "children";
+
 /// A field that only one repository may write, or a second collection that has documents of one repository only.
 #[doc(hidden)]
 #[derive(Clone, Debug)]
@@ -66,10 +71,21 @@ impl Owned {
         }
     }
 
-    /// Creates it for what a document of a collection is, such as a parent. Only patterns for which it is the same can have
-    /// one collection.
+    /// Creates it for the documents of a collection that are parents. Only patterns for which they are the same can have one
+    /// collection.
+    pub fn parents(collection: &Collection<RawDocumentBuf>) -> Self {
+        Self::documents(collection, PARENTS)
+    }
+
+    /// Creates it for what a document of a collection is, such as an interval.
     pub fn documents(collection: &Collection<RawDocumentBuf>, are: &str) -> Self {
         Self::field(collection, "_id", "").shared_as(are)
+    }
+
+    /// Creates it for documents that are deleted with their parent, such as the children of a subset. Nothing else may depend on
+    /// them.
+    pub fn children(collection: &Collection<RawDocumentBuf>) -> Self {
+        Self::documents(collection, CHILDREN)
     }
 
     /// Creates it for the documents of a collection with all of their fields.
@@ -159,7 +175,7 @@ impl Owned {
         let kind = id.get_str("kind").unwrap_or_default();
         let owner = format!("the {kind} pattern, by its entry {id} in the catalog `{COLLECTION}`");
         let unused = "or delete that entry if its repository is no longer used";
-        let of_documents = self.is_whole() || is_whole(other);
+        let of_documents = self.is_whole() || field_of(other) == Some("_id");
         let message = match self
             .field
             .as_deref()
@@ -188,7 +204,18 @@ fn is_same(one: &Document, other: &Document, database: &str) -> bool {
         (Some(one), Some(other)) => one == other || is_below(one, other) || is_below(other, one),
         _ => false,
     };
-    of_collection && overlaps && !is_shared
+    let of_documents = match (is_child(one), is_child(other)) {
+        // Embedded children are deleted with a child, and nothing else depends on their parent.
+        (true, _) => other.contains_key("dependents") || (overlaps && of_other != Some(PARENTS)),
+        (_, true) => one.contains_key("dependents") || (overlaps && word != Some(PARENTS)),
+        _ => overlaps,
+    };
+    of_collection && of_documents && !is_shared
+}
+
+/// Returns whether documents are those that a repository deletes with their parent, so nothing may depend on them.
+fn is_child(stored: &Document) -> bool {
+    field_of(stored) == Some("_id") && stored.get_str("shared").ok() == Some(CHILDREN)
 }
 
 /// Returns what two entries of a catalog own both: their positions, and the collection or the field.
@@ -262,7 +289,7 @@ mod tests {
         let whole = Owned::whole_documents(&collection);
         assert!(is_refused(&whole, &field("lines")) && is_refused(&field("lines"), &whole));
         assert!(!is_refused(&whole, &second) && !is_refused(&second, &whole));
-        let parents = Owned::documents(&collection, "parents").with_dependents("delete_parent", Some(&collection));
+        let parents = Owned::parents(&collection).with_dependents("delete_parent", Some(&collection));
         let dependents = |database: &str| parents.stored_form(database).get("dependents").cloned();
         let here = doc! { "call": "delete_parent", "collection": "orders" };
         assert_eq!(dependents("shop"), Some(here.into()));

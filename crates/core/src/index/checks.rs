@@ -76,6 +76,18 @@ impl Checks {
         Ok(self.known_others())
     }
 
+    /// Does what [`others`](Self::others) does if `ensure_indexes()` was called before, for an update that names fields. Else it
+    /// knows none, and sends nothing.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    pub async fn others_if_known<'e>(&self, ensure: impl FnOnce() -> Ensure<'e> + Send) -> Result<Arc<Others>> {
+        match self.others.last() {
+            Some(_) => self.others(ensure).await,
+            None => Ok(Arc::default()),
+        }
+    }
+
     /// Returns what [`others`](Self::others) returned last, also in the middle of a transaction.
     pub fn known_others(&self) -> Arc<Others> {
         self.others.last().unwrap_or_default()

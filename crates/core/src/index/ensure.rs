@@ -49,11 +49,7 @@ impl<'a> Ensure<'a> {
     /// The settings are those of the collection of the call, or of one of its array fields.
     pub fn new(call: Call<'a>, array: Option<&str>, settings: Document, collections: Vec<Managed>) -> Self {
         let mut entry = Entry::new(call.pattern, call.collection, array, settings);
-        let indexes = |managed: &Managed| {
-            let names = managed.plan.indexes.iter().map(|index| index.name.clone());
-            names.map(|name| (managed.plan.namespace(), name)).collect::<Vec<_>>()
-        };
-        entry.indexes = collections.iter().flat_map(indexes).collect();
+        entry.indexes = collections.iter().flat_map(Managed::index_names).collect();
         Self {
             entry,
             call,

@@ -1,8 +1,8 @@
 //! A collection of a repository.
 
 use futures::future::BoxFuture;
-use mongodb::Collection;
 use mongodb::bson::{Document, RawDocumentBuf};
+use mongodb::{Collection, Namespace};
 
 use super::plan::Created;
 use super::{IndexPlan, PlannedIndex};
@@ -56,6 +56,13 @@ impl Managed {
     pub fn only_one_of(mut self, family: String) -> Self {
         self.family = Some(family);
         self
+    }
+
+    /// Returns the collection and name of each index.
+    pub(super) fn index_names(&self) -> Vec<(Namespace, String)> {
+        let namespace = self.plan.namespace();
+        let indexes = self.plan.indexes.iter();
+        indexes.map(|index| (namespace.clone(), index.name.clone())).collect()
     }
 
     /// Tells that it is not sharded, for example because a unique index could not span the shards.

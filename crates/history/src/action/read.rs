@@ -10,8 +10,7 @@ use serde::de::DeserializeOwned;
 use crate::form::diff::diff;
 use crate::read::{current_of, find_as_of, find_current, find_revision, revision_of};
 use crate::repository::HistoryRepository;
-use crate::results::{Current, Diff, Revision};
-use crate::write::restore::no_revision;
+use crate::results::{Current, Diff, Revision, no_revision};
 
 impl<D: DeserializeOwned> HistoryRepository<D> {
     /// Reads the revision that a document had at a time: the newest one whose time is not later. `None` if the document did

@@ -98,7 +98,7 @@ impl Update<'_> {
         let request = Request {
             change: Change::Update(checked(
                 &self.shared.settings,
-                &self.shared.known_others(),
+                &*self.shared.others_of_update().await?,
                 self.update,
             )?),
             expected: self.expected,

@@ -81,7 +81,7 @@ impl UpdateMany<'_> {
         let request = Request {
             change: Change::Update(checked(
                 &self.shared.settings,
-                &self.shared.known_others(),
+                &*self.shared.others_of_update().await?,
                 self.update,
             )?),
             expected: None,

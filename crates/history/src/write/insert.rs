@@ -11,12 +11,11 @@ use crate::query;
 use crate::query::options;
 use crate::read::{find_current, find_newest};
 use crate::repository::Shared;
-use crate::results::Recorded;
+use crate::results::{Recorded, no_revision};
 use crate::settings::Settings;
 use crate::write::change::with_head;
 use crate::write::others::with_fields_of_others;
 use crate::write::record::{Changed, insert_new};
-use crate::write::restore::no_revision;
 
 /// Inserts a document.
 pub(crate) async fn insert(

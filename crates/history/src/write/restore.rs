@@ -1,6 +1,6 @@
 //! The restoration of a revision, as a new one.
 
-use mongo_patterns_core::{Error, ErrorKind, Result};
+use mongo_patterns_core::Result;
 use mongodb::ClientSession;
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, Document, RawDocument, doc};
@@ -10,7 +10,7 @@ use crate::form::document::{Encoded, Head, content, id_of_revision, invalid_argu
 use crate::query::change::Change;
 use crate::read::find_revision;
 use crate::repository::Shared;
-use crate::results::Recorded;
+use crate::results::{Recorded, no_revision};
 use crate::settings::Settings;
 
 /// Restores the content of a revision.
@@ -46,11 +46,4 @@ fn own_id(settings: &Settings, revision: &RawDocument) -> Bson {
         true => id_of_revision(settings, revision),
         false => ObjectId::new().into(),
     }
-}
-
-pub(crate) fn no_revision() -> Error {
-    Error::new(
-        ErrorKind::NotFound,
-        "the document has no such revision: it never had it, or the revision was deleted",
-    )
 }

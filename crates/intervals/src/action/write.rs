@@ -261,7 +261,10 @@ impl Insert<'_> {
 impl Update<'_> {
     async fn execute(self) -> Result<Begun> {
         let id = self.id?.into_bson();
-        let (others, mut fixed) = (self.shared.known_others(), fixed(&self.shared.settings).to_vec());
+        let (others, mut fixed) = (
+            self.shared.others_of_update().await?,
+            fixed(&self.shared.settings).to_vec(),
+        );
         fixed.extend(others.fixed());
         let update = DocumentUpdate::new(self.update, &fixed)?;
         let request = Request {

@@ -168,11 +168,11 @@ impl<D, S> ReferenceRepository<D, S> {
         update: impl Into<UpdateModifications>,
     ) -> Write<'_, UpdatedSource> {
         let shared = self.shared();
-        let update = SourceUpdate::new(&shared.settings, &shared.known_others(), update.into());
-        let source = DocumentId::new(source);
+        let (source, update) = (DocumentId::new(source), update.into());
         Write::new(shared.operation("update_source"), async move |session| {
             let id = source?.into_bson();
-            source::update(shared, &id, &update?, session).await
+            let update = SourceUpdate::new(&shared.settings, &*shared.others_of_update().await?, update)?;
+            source::update(shared, &id, &update, session).await
         })
     }
 

@@ -1,6 +1,6 @@
 use futures::TryStreamExt;
-use mongo_patterns_core::ErrorKind::*;
 #[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::ErrorKind::*;
 use mongo_patterns_core::catalog::Others;
 use mongo_patterns_core::progress::Reporter;
 use mongo_patterns_core::stored::id_of;
@@ -15,7 +15,6 @@ use serde::de::DeserializeOwned;
 
 use crate::finding::{Finding, Problem};
 use crate::repository::{SchemaRepository, Shared};
-use crate::settings::Settings;
 use crate::steps::Work;
 
 /// The documents in a batch of the server.

@@ -177,7 +177,7 @@ impl<D> SchemaRepository<D> {
     pub fn update(&self, id: impl IntoId, update: Document) -> Write<'_, Updated> {
         let (shared, id) = (self.shared(), DocumentId::new(id));
         Write::new(shared.operation("update"), async move |session| {
-            let others = shared.known_others();
+            let others = shared.others_of_update().await?;
             let mut fixed = vec![
                 (
                     "_id",
