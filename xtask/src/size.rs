@@ -20,9 +20,9 @@ const END: &str = "<!-- end of cargo xtask size -->\n";
 /// The crates of the library, whose sum is a row, each with its bound: the most lines of code. A change that exceeds a bound
 /// says what leaves for it.
 const LIBRARY: [(&str, usize); 12] = [
-    ("crates/core/src", 12_700),
+    ("crates/core/src", 12_730),
     ("crates/bucket/src", 8_700),
-    ("crates/outlier/src", 3_750),
+    ("crates/outlier/src", 3_790),
     ("crates/subset/src", 4_430),
     ("crates/embedded/src", 1_710),
     ("crates/history/src", 4_100),
@@ -43,7 +43,7 @@ const OTHERS: [(&str, usize); 11] = [
     ("crates/protocols/src", 7_620),
     ("crates/bench/src", 6_400),
     ("examples", 3_800),
-    ("tests", 67_900),
+    ("tests", 68_400),
     ("xtask", 3_200),
 ];
 /// What a public type begins with.
