@@ -8,6 +8,7 @@ mod history_and_trash;
 mod kept;
 mod killed;
 mod late_items;
+mod moved_references;
 mod owners;
 mod owns;
 mod pairs;

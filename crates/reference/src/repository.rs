@@ -103,6 +103,31 @@ impl Shared {
         }
     }
 
+    /// Returns reference fields, and then again those that are not in the collection of the last one. A document that an archive
+    /// moves from a later collection to an earlier one is otherwise in none of them when it is looked for. In a transaction of
+    /// the caller, one of the two conflicts.
+    pub(crate) fn again<'f>(
+        &self,
+        fields: impl Iterator<Item = &'f ReferenceField>,
+        conn: &Conn<'_>,
+    ) -> Vec<&'f ReferenceField> {
+        let mut fields: Vec<&ReferenceField> = fields.collect();
+        let collection = |field: &ReferenceField| self.collection_of(field).namespace();
+        if let Some(last) = fields
+            .last()
+            .map(|field| collection(field))
+            .filter(|_| !conn.is_in_transaction())
+        {
+            let again: Vec<_> = fields
+                .iter()
+                .copied()
+                .filter(|field| collection(field) != last)
+                .collect();
+            fields.extend(again);
+        }
+        fields
+    }
+
     /// Returns what other repositories own in the sources.
     pub(crate) async fn others(&self) -> Result<Arc<Others>> {
         self.checks.others(|| self.ensure()).await

@@ -123,7 +123,7 @@ pub(super) const BROADCAST: [Broadcast; 68] = [
             ("find", "currentPolicies", All), ("find", "currentPolicies", Listed),
             ("find", "policyRevisions", Listed)]),
     of("history", "migrate_existing", MIGRATED,
-        &[("aggregate", "currentPolicies", All), ("aggregate", "policyRevisions", All),
+        &[("aggregate", "currentPolicies", All), ("aggregate", "policyRevisions", All), ("find", "currentPolicies", All),
             ("update", "currentPolicies", All), ("find", "policyRevisions", All), ("delete", "policyRevisions", All)]),
     of("intervals", "verify", WHOLE, PRICES),
     of("intervals", "repair", WHOLE, PRICES),

@@ -102,7 +102,7 @@ impl Deletion<'_> {
         let found = self.delete(query::by_id(id), conn).await?;
         let is_stored = found && !is_in_transaction(conn);
         let mut copies = 0;
-        for field in &shared.settings.references {
+        for field in shared.again(shared.settings.references.iter(), conn) {
             let update = update_of(field, id, rule);
             let updated = update_copies(shared, field, &update, conn).await;
             copies += updated.map_err(|error| match is_stored {
@@ -134,7 +134,7 @@ impl Deletion<'_> {
     /// Returns whether any document refers to the source. To one that does not exist, a copy that was kept refers on purpose.
     async fn is_referenced(self, found: bool, conn: &mut Conn<'_>) -> Result<bool> {
         let Self { shared, id, .. } = self;
-        for field in &shared.settings.references {
+        for field in shared.again(shared.settings.references.iter(), conn) {
             let options = options::find_reference(field);
             let filter = match found {
                 true => query::referring(field, id),

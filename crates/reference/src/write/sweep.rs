@@ -18,7 +18,7 @@ use crate::write::is_in_transaction;
 /// Updates the outdated copies of a source. Returns the number of changed documents, for each reference.
 pub(crate) async fn sweep(shared: &Shared, source: &Source, conn: &mut Conn<'_>) -> Result<u64> {
     let mut copies = 0;
-    for field in shared.settings.followed() {
+    for field in shared.again(shared.settings.followed(), conn) {
         copies += sweep_field(shared, field, source, conn).await?;
     }
     Ok(copies)
