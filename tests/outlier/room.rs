@@ -74,7 +74,7 @@ async fn elements_without_room_are_stored_as_before_and_the_process_tries_once()
             assert_eq!(
                 books.push(3, "user00").session(&mut session).await.unwrap(),
                 Pushed::Inline
-            )
+            );
         };
         assert_eq!(names(db, in_session).await, ["findAndModify"]);
         for (id, stored_users) in [(1, 0..7), (2, 0..6), (3, 0..1)] {

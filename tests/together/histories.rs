@@ -157,7 +157,7 @@ async fn what_another_repository_writes_is_no_difference_to_a_revision() {
             .unwrap();
         for n in 0..12 {
             orders.lines.push(7, &n).await.unwrap();
-            orders.views.add(7, 1);
+            orders.views.add(7, 1).unwrap();
         }
         orders.views.flush().await.unwrap();
         orders

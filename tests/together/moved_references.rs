@@ -11,7 +11,7 @@ use mongodb::bson::{DateTime, Document, doc};
 
 use super::repositories::of;
 use super::suppliers::{count, suppliers};
-use support::common::patient;
+use support::common::{patient, until_blocked};
 
 const ORDERS: i32 = 20;
 
@@ -69,4 +69,40 @@ async fn copies_are_current_and_no_source_is_missed_while_documents_move() {
         })
         .await;
     }
+}
+
+/// Another client holds the first archived order, so the update of the archived copies waits while the second one is restored.
+#[tokio::test]
+async fn a_copy_that_moves_to_a_collection_that_was_swept_is_current() {
+    testkit::run(async |db| {
+        let suppliers_of = references(db, ["orders", "old_orders"]);
+        suppliers_of.ensure_indexes().await.unwrap();
+        let archive = Archive::<Document>::builder(of(db, "orders"), of(db, "old_orders")).age_field("at");
+        let archive = archive.older_than(Duration::from_secs(60)).build().unwrap();
+        archive.ensure_indexes().await.unwrap();
+        suppliers(db)
+            .insert_one(doc! { "_id": 1, "name": "Ann" })
+            .await
+            .unwrap();
+        let archived = db.plain_collection::<Document>("old_orders");
+        let copy = doc! { "_id": 1, "name": "Ann", "v": 0 };
+        let orders = [0, 1].map(|id| doc! { "_id": id, "at": DateTime::from_millis(0), "supplier": &copy });
+        archived.insert_many(orders).await.unwrap();
+        let mut session = db.plain_client().start_session().await.unwrap();
+        session.start_transaction().await.unwrap();
+        let hold = archived.update_one(doc! { "_id": 0 }, doc! { "$set": { "held": true } });
+        hold.session(&mut session).await.unwrap();
+        let rename = suppliers_of.update_source(1, doc! { "$set": { "name": "Bea" } });
+        let moves = async {
+            until_blocked(db, doc! { "op": "update" }).await;
+            archive.restore(1).await.unwrap();
+            session.abort_transaction().await.unwrap();
+        };
+        let (renamed, ()) = futures::join!(rename.into_future(), moves);
+        assert_eq!(renamed.unwrap().copies, 2);
+        let current = doc! { "supplier.name": "Bea" };
+        assert_eq!(count(db, "orders", current.clone()).await, 1);
+        assert_eq!(count(db, "old_orders", current).await, 1);
+    })
+    .await;
 }
