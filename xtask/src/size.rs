@@ -43,7 +43,7 @@ const OTHERS: [(&str, usize); 11] = [
     ("crates/protocols/src", 7_620),
     ("crates/bench/src", 6_400),
     ("examples", 3_800),
-    ("tests", 68_400),
+    ("tests", 68_450),
     ("xtask", 3_200),
 ];
 /// What a public type begins with.
