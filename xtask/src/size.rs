@@ -22,7 +22,7 @@ const END: &str = "<!-- end of cargo xtask size -->\n";
 const LIBRARY: [(&str, usize); 12] = [
     ("crates/core/src", 12_730),
     ("crates/bucket/src", 8_700),
-    ("crates/outlier/src", 3_790),
+    ("crates/outlier/src", 3_800),
     ("crates/subset/src", 4_430),
     ("crates/embedded/src", 1_710),
     ("crates/history/src", 4_100),
@@ -43,7 +43,7 @@ const OTHERS: [(&str, usize); 11] = [
     ("crates/protocols/src", 7_620),
     ("crates/bench/src", 6_400),
     ("examples", 3_800),
-    ("tests", 68_450),
+    ("tests", 68_500),
     ("xtask", 3_200),
 ];
 /// What a public type begins with.

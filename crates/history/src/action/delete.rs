@@ -80,7 +80,7 @@ action! {
 impl<'a> Delete<'a> {
     /// Deletes the document through a trash of the same documents too, which keeps it as it is before the deletion.
     ///
-    /// See [`delete`](HistoryRepository::delete#through-a-trash).
+    /// See [`delete`](HistoryRepository::delete).
     pub fn through(mut self, trash: &'a dyn Deletes) -> Self {
         self.through.push(trash);
         self

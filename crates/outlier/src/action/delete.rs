@@ -76,7 +76,7 @@ action! {
 impl<'a> Delete<'a> {
     /// Deletes the main document through another repository of the same documents, such as a trash, which keeps it.
     ///
-    /// See [`delete`](OutlierRepository::delete#through-another-repository).
+    /// See [`delete`](OutlierRepository::delete).
     pub fn through(mut self, repository: &'a dyn Deletes) -> Self {
         self.through.push(repository);
         self

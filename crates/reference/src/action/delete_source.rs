@@ -106,7 +106,7 @@ action! {
 impl<'a> DeleteSource<'a> {
     /// Deletes the source through another repository of the same documents, such as a trash, which keeps it.
     ///
-    /// See [`delete_source`](ReferenceRepository::delete_source#through-another-repository).
+    /// See [`delete_source`](ReferenceRepository::delete_source).
     pub fn through(mut self, repository: &'a dyn Deletes) -> Self {
         self.through.push(repository);
         self

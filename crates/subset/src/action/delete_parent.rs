@@ -77,7 +77,7 @@ action! {
 impl<'a> DeleteParent<'a> {
     /// Deletes the parent through another repository of the same documents, such as a trash, which keeps it.
     ///
-    /// See [`delete_parent`](SubsetRepository::delete_parent#through-another-repository).
+    /// See [`delete_parent`](SubsetRepository::delete_parent).
     pub fn through(mut self, repository: &'a dyn Deletes) -> Self {
         self.through.push(repository);
         self
