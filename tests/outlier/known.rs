@@ -231,29 +231,3 @@ async fn a_push_in_a_session_without_a_transaction_opens_overflow_documents_in_o
     })
     .await;
 }
-
-/// While another process deletes the list and inserts another one with its `_id`, which has no overflow documents.
-#[tokio::test]
-async fn a_push_that_opens_an_overflow_document_does_not_open_one_of_another_list() {
-    const BOOKS: i32 = 60;
-    testkit::run(async |db| {
-        let (books, other) = known_book(db, 6).await;
-        let races = (2..2 + BOOKS).map(async |id| {
-            books.insert(&book(id, 9)).await.unwrap(); // the overflow document is full
-            let replace = async {
-                other.delete(id).await.unwrap();
-                other.insert(&book(id, 1)).await.unwrap();
-            };
-            let (pushed, ()) = futures::join!(books.push(id, "last").into_future(), replace);
-            pushed.map(drop).or_else(|error| match error.kind() {
-                ErrorKind::NotFound => Ok(()),
-                _ => Err(error),
-            })
-        });
-        for pushed in futures::future::join_all(races).await {
-            pushed.unwrap();
-        }
-        assert_eq!(findings(&books).await, []);
-    })
-    .await;
-}

@@ -69,7 +69,7 @@ async fn each_reference_has_its_own_fields() {
         // Both followed references of the orders, and that of the invoices.
         let updated = orders.update_source(1, rename("Cas")).await.unwrap();
         assert_eq!((updated.version, updated.copies), (1, 1));
-        assert_eq!(names(db), "findAndModify update update update");
+        assert_eq!(names(db), "findAndModify update update update update update");
         let expected = doc! { "_id": 7, "customer": customer("Cas", 1), "payer": payer, "soldAs": sold_as };
         assert_eq!(only_order(db).await, expected);
         assert_eq!(findings(&orders).await, []);

@@ -200,6 +200,11 @@ async fn pages_buckets_a_trash_and_an_archive_have_documents_of_two_versions() {
             assert!(found.is_archived);
             assert_eq!(found.document, patient);
         }
+        let archived = SchemaRepository::<Document>::builder(of(db, "old_patients")).version_field("schemaVersion");
+        let archived = archived.newest(2).build().unwrap();
+        archived.ensure_indexes().await.unwrap();
+        let counts = archived.versions().await.unwrap();
+        assert_eq!(counts.iter().map(|count| count.documents).sum::<u64>(), 2, "{counts:?}");
     })
     .await;
 }

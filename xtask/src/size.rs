@@ -22,7 +22,7 @@ const END: &str = "<!-- end of cargo xtask size -->\n";
 const LIBRARY: [(&str, usize); 12] = [
     ("crates/core/src", 12_730),
     ("crates/bucket/src", 8_700),
-    ("crates/outlier/src", 3_800),
+    ("crates/outlier/src", 3_790),
     ("crates/subset/src", 4_430),
     ("crates/embedded/src", 1_710),
     ("crates/history/src", 4_100),

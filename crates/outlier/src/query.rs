@@ -12,8 +12,7 @@ pub(crate) use elements::{
 };
 pub(crate) use filters::{
     by_id, by_position, claimed, flagged, id_only, newest_first, overflow_of, overflow_one, overflow_with, position,
-    project, true_overflow_of, with_any_flag, with_array, with_element, with_flag, with_room, without_array,
-    without_flag,
+    project, true_overflow_of, with_array, with_element, with_flag, with_room, without_array, without_flag,
 };
 pub(crate) use push::{evaluate, fill, main_before, overflow_before, push, push_all, set_flag, set_flag_and_conflict};
 pub(crate) use repair::{Kept, array_of, lock_and_unlock, main_parts, set_main};

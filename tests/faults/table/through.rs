@@ -2,6 +2,7 @@
 
 use mongo_patterns::Repository;
 use mongo_patterns::archive::Trash;
+use mongo_patterns::history::HistoryRepository;
 use mongo_patterns::outlier::OutlierRepository;
 use mongo_patterns::reference::OnReferences;
 use mongo_patterns::reference::action::DeleteSource;
@@ -13,16 +14,23 @@ use super::operation::Promise::{Atomic, Steps};
 use super::operation::{Call, Model, Of, Operations, UNREAD, calls, delegate, documents, retry_policy, session_calls};
 use support::reference::{Orders, order};
 
-const COLLECTIONS: &[&str] = &["customers", "deleted_customers", "orders", "products", "more_visits"];
+const COLLECTIONS: &[&str] = &[
+    "customers",
+    "deleted_customers",
+    "orders",
+    "products",
+    "more_visits",
+    "revisions",
+];
 
 /// Customers 1 to 4. The orders refer to the first, if there are any. Each has two products and eight visits.
 pub(super) struct Customers {
     has_orders: bool,
     pub(super) stored: Vec<Collection<Document>>,
-    customers: Collection<Document>,
     orders: Orders,
     products: SubsetRepository<Document, Document>,
     visits: OutlierRepository<Document, i32>,
+    history: HistoryRepository<Document>,
     trash: Trash<Document>,
 }
 
@@ -45,27 +53,29 @@ impl Model for Customers {
             .max_overflow_elements(5)
             .retry(retry_policy());
         let orders = Orders::builder(of.collection("orders"), customers.clone()).reference_field("customer");
+        let history = HistoryRepository::builder(customers.clone(), of.collection("revisions")).id_field("_id");
         Self {
             has_orders: true,
+            history: history.time_field("at").retry(retry_policy()).build().unwrap(),
             orders: orders.copied_fields(["name"]).retry(retry_policy()).build().unwrap(),
             products: products.build().unwrap(),
             visits: visits.build().unwrap(),
-            trash: Trash::builder(customers.clone(), of.collection("deleted_customers"))
+            trash: Trash::builder(customers, of.collection("deleted_customers"))
                 .retry(retry_policy())
                 .build()
                 .unwrap(),
             stored: COLLECTIONS.iter().map(|name| of.collection(name)).collect(),
-            customers,
         }
     }
 
     async fn fill(&self) {
-        let repositories: [&dyn Repository; 4] = [&self.products, &self.visits, &self.trash, &self.orders];
-        for repository in &repositories[..3 + usize::from(self.has_orders)] {
+        let repositories: [&dyn Repository; 5] =
+            [&self.products, &self.visits, &self.history, &self.trash, &self.orders];
+        for repository in &repositories[..4 + usize::from(self.has_orders)] {
             repository.ensure_indexes().await.unwrap();
         }
-        let customers = (1..=4).map(|id| doc! { "_id": id, "name": "Ann" });
-        self.customers.insert_many(customers).await.unwrap();
+        let customers = [1, 2, 3, 4].map(|id| doc! { "_id": id, "name": "Ann" });
+        self.history.insert_many(&customers).await.unwrap();
         for id in 1..=4 {
             let products = [1, 2].map(|n| doc! { "_id": 10 * id + n, "customer": id });
             self.products.insert_many(&products).await.unwrap();
@@ -79,8 +89,8 @@ impl Model for Customers {
     }
 
     async fn facts(&self) -> Vec<String> {
-        let stored: [&Collection<Document>; 5] = std::array::from_fn(|number| &self.stored[number]);
-        let [customers, deleted, orders, products, visits] = documents(stored).await;
+        let stored: [&Collection<Document>; 6] = std::array::from_fn(|number| &self.stored[number]);
+        let [customers, deleted, orders, products, visits, revisions] = documents(stored).await;
         let mut facts: Vec<String> = customers.iter().map(|customer| fact(customer, "customers")).collect();
         let deleted = deleted.iter().map(|entry| entry.get_document("document").unwrap());
         facts.extend(deleted.map(|customer| fact(customer, "deleted_customers")));
@@ -94,6 +104,14 @@ impl Model for Customers {
                 .iter()
                 .map(|product| format!("{UNREAD}product {:?}", product.get("_id"))),
         );
+        let revision = |of: &Document| {
+            format!(
+                "{UNREAD}revision {:?} of {:?}",
+                of.get("revision"),
+                of.get("documentId")
+            )
+        };
+        facts.extend(revisions.iter().map(revision));
         facts.extend(
             visits
                 .iter()
@@ -129,15 +147,15 @@ fn fact(customer: &Document, collection: &str) -> String {
 impl Operations for Customers {
     fn operations() -> Vec<Call<Self>> {
         let mut operations = calls! { Self;
-            Atomic, "ReferenceRepository::delete_source", "through three others", |m|
+            Atomic, "ReferenceRepository::delete_source", "through four others", |m|
                 m.delete_source(4).await.map(drop);
-            Atomic, "ReferenceRepository::delete_source", "through three others, absent", |m|
+            Atomic, "ReferenceRepository::delete_source", "through four others, absent", |m|
                 m.delete_source(9).await;
-            Steps, "ReferenceRepository::delete_source", "through three others, keeping copies", |m|
+            Steps, "ReferenceRepository::delete_source", "through four others, keeping copies", |m|
                 m.delete_source(1).on_references(OnReferences::KeepCopy).await.map(drop);
         };
         operations.extend(session_calls! { Self, customers;
-            Atomic, "ReferenceRepository::delete_source", "through three others, in the caller's transaction", |m, s|
+            Atomic, "ReferenceRepository::delete_source", "through four others, in the caller's transaction", |m, s|
                 m.delete_source(4).session(s).await;
         });
         operations
@@ -147,7 +165,10 @@ impl Operations for Customers {
 impl Customers {
     fn delete_source(&self, id: i32) -> DeleteSource<'_> {
         let deletion = self.orders.delete_source(id).through(&self.products);
-        deletion.through(&self.visits).through(&self.trash)
+        deletion
+            .through(&self.visits)
+            .through(&self.history)
+            .through(&self.trash)
     }
 
     fn without_orders(of: Of<'_>) -> Self {
@@ -176,8 +197,8 @@ impl Model for Parents {
 impl Operations for Parents {
     fn operations() -> Vec<Call<Self>> {
         calls! { Self;
-            Atomic, "SubsetRepository::delete_parent", "through a list and a trash", |m|
-                m.0.products.delete_parent(2).through(&m.0.visits).through(&m.0.trash).await.map(drop);
+            Atomic, "SubsetRepository::delete_parent", "through three others", |m|
+                m.0.products.delete_parent(2).through(&m.0.visits).through(&m.0.history).through(&m.0.trash).await.map(drop);
         }
     }
 }
@@ -199,8 +220,8 @@ impl Model for Lists {
 impl Operations for Lists {
     fn operations() -> Vec<Call<Self>> {
         calls! { Self;
-            Atomic, "OutlierRepository::delete", "through a subset and a trash", |m|
-                m.0.visits.delete(2).through(&m.0.products).through(&m.0.trash).await.map(drop);
+            Atomic, "OutlierRepository::delete", "through three others", |m|
+                m.0.visits.delete(2).through(&m.0.products).through(&m.0.history).through(&m.0.trash).await.map(drop);
         }
     }
 }

@@ -21,11 +21,6 @@ pub(crate) fn without_flag(settings: &Settings, id: &Bson) -> Document {
     doc! { "_id": { "$eq": id }, settings.flag.as_str(): { "$ne": true } }
 }
 
-/// Matches the main document, if it has the flag, also in the manual's form.
-pub(crate) fn with_any_flag(settings: &Settings, id: &Bson) -> Document {
-    doc! { "_id": { "$eq": id }, settings.flag.as_str(): { "$in": [true, "true"] } }
-}
-
 /// Matches the main document, if it has no flag, and up to `free` elements in its array. A field that is null cannot be
 /// pushed to.
 pub(crate) fn with_room(settings: &Settings, id: &Bson, free: usize) -> Document {

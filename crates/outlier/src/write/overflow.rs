@@ -153,9 +153,9 @@ impl Rest<'_> {
     pub(crate) async fn open_in_transaction(&self, seq: i32, conn: &mut Conn<'_>) -> Result<Opened> {
         let Shared { main, settings, .. } = self.shared;
         let (documents, counts) = new_documents(settings, self.id, seq, self.elements)?;
-        let context = (self, seq, documents.as_slice());
-        let opened = transaction::run(main, &settings.retry, conn, context, |conn, (rest, seq, documents)| {
-            Box::pin(rest.open_in(*seq, documents, conn))
+        let context = (self, documents.as_slice());
+        let opened = transaction::run(main, &settings.retry, conn, context, |conn, (rest, documents)| {
+            Box::pin(rest.open_in(documents, conn))
         });
         match opened.await {
             Ok(()) => {
@@ -175,12 +175,9 @@ impl Rest<'_> {
         }
     }
 
-    async fn open_in(&self, seq: i32, documents: &[RawDocumentBuf], conn: &mut Conn<'_>) -> Result<()> {
-        if !set_flag_and_conflict(self.shared, self.id, seq, conn).await? {
-            return Err(match seq {
-                0 => not_found(),
-                _ => Error::new(ErrorKind::Contention, "another writer deleted or refreshed the list"),
-            });
+    async fn open_in(&self, documents: &[RawDocumentBuf], conn: &mut Conn<'_>) -> Result<()> {
+        if !set_flag_and_conflict(self.shared, self.id, conn).await? {
+            return Err(not_found());
         }
         let inserted = conn.insert_many(&self.shared.overflow, documents, None).await;
         let Err(error) = inserted else { return Ok(()) };
@@ -218,15 +215,10 @@ impl Rest<'_> {
 }
 
 /// Sets the flag in a transaction, which then conflicts with other writes to the main document. Returns whether the
-/// document exists, with a flag if there are overflow documents before this position. Without one, it is another list, which
-/// was inserted after the deletion of the one that had them.
-async fn set_flag_and_conflict(shared: &Shared, id: &Bson, seq: i32, conn: &mut Conn<'_>) -> Result<bool> {
+/// document exists.
+async fn set_flag_and_conflict(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<bool> {
     let [set, unset] = query::set_flag_and_conflict(&shared.settings);
-    let filter = match seq {
-        0 => query::by_id(id),
-        _ => query::with_any_flag(&shared.settings, id),
-    };
-    let updated = conn.update_one(&shared.main, filter, set, None).await?;
+    let updated = conn.update_one(&shared.main, query::by_id(id), set, None).await?;
     conn.update_one(&shared.main, query::by_id(id), unset, None).await?;
     Ok(updated.matched_count > 0)
 }

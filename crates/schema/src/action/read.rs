@@ -67,6 +67,9 @@ impl<D> SchemaRepository<D> {
     /// # }
     /// ```
     ///
+    /// A repository over the collection of an archive counts the archived documents, after its `ensure_indexes()`.
+    // proof: together::versioned::pages_buckets_a_trash_and_an_archive_have_documents_of_two_versions
+    ///
     /// # Cost
     /// One round trip. The server reads the whole index on the version, and no document.
     ///
