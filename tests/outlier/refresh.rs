@@ -163,7 +163,7 @@ async fn an_overflow_document_that_is_opened_after_the_flag_was_cleared_sets_it_
         let other = of_another_process(db, 5, 4);
         db.recorder().clear();
         let slow = FailPoint::on(&["update"]).times(1);
-        let slow = slow.block(Duration::from_millis(1500)).plan(db, 3);
+        let slow = slow.block(Duration::from_millis(4000)).plan(db, 3);
         let push = tokio::spawn({
             let books = books.clone();
             async move { books.push(1, &"user05".to_owned()).await }

@@ -200,6 +200,14 @@ impl Code {
         self
     }
 
+    /// Does what [`without_catalog`](Self::without_catalog) does, for the operations whose names contain this text.
+    pub fn without_catalog_in(&mut self, text: &str) {
+        let operations = self.operations.iter_mut();
+        for (_, commands) in operations.filter(|(operation, _)| operation.contains(text)) {
+            commands.retain(|command| command != "read mongo_patterns");
+        }
+    }
+
     /// Leaves out the operations whose names contain this text, which the model does not have.
     ///
     /// # Panics

@@ -7,8 +7,8 @@ use mongo_patterns::reference::{OnReferences, Reference};
 use mongo_patterns::{ErrorKind, Repository};
 use mongo_patterns_core::send::IsRouter;
 use mongo_patterns_testkit as testkit;
-use mongodb::Collection;
 use mongodb::bson::{DateTime, Document, RawDocumentBuf, doc};
+use mongodb::{Collection, Database};
 
 use support::common::all;
 use support::reference as orders;
@@ -31,6 +31,14 @@ fn updates_of_many(router: &Router) -> usize {
 fn lose(router: &Router, updates: usize) {
     router.metadata().lost_updates = updates;
     router.recorder.clear();
+}
+
+/// Returns buckets of two trades, with the sum of their quantities or without it.
+fn trades_of(database: &Database, with_sum: bool) -> BucketRepository<u32, Document> {
+    let builder = BucketRepository::<u32, Document>::builder(database.collection::<Document>("trades"));
+    let builder = builder.key_field("customerId").items_field("history").page_size(2);
+    let builder = if with_sum { builder.sum("qty") } else { builder };
+    builder.build().unwrap()
 }
 
 #[tokio::test]
@@ -78,17 +86,18 @@ async fn the_copies_of_a_source_are_current_when_its_update_returns() {
 async fn an_update_that_is_never_complete_ends_as_contention() {
     testkit::run(async |db| {
         let router = Router::seen_by_the_driver(db).await;
-        let policies = history::policy(1);
-        history::current(db).insert_one(policies).await.unwrap();
-        let repository = history::builder(&router.database()).build().unwrap();
+        let trades = trades_of(&router.database(), false);
+        trades.ensure_indexes().await.unwrap();
+        trades.append(&1, &doc! { "qty": 3 }).await.unwrap();
+        let summed = trades_of(&router.database(), true);
         lose(&router, usize::MAX);
-        let error = repository.migrate_existing().await.unwrap_err();
+        let error = summed.refresh_figures().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Contention, "{error}");
         assert!(error.to_string().contains("again and again"), "{error}");
         let sent = updates_of_many(&router);
         assert!((2..=100).contains(&sent), "{sent}");
         lose(&router, 0);
-        assert_eq!(repository.migrate_existing().await.unwrap().documents, 1);
+        assert_eq!(summed.refresh_figures().await.unwrap().documents, 1);
     })
     .await;
 }
@@ -107,16 +116,10 @@ async fn every_document_is_migrated_and_every_subset_and_figure_rebuilt() {
         assert_eq!(migrated.documents, 5);
         assert_eq!(history::findings(&repository).await, []);
 
-        let trades = |with_sum: bool| {
-            let builder = BucketRepository::<u32, Document>::builder(database.collection::<Document>("trades"));
-            let builder = builder.key_field("customerId").items_field("history").page_size(2);
-            let builder = if with_sum { builder.sum("qty") } else { builder };
-            builder.build().unwrap()
-        };
-        let plain = trades(false);
+        let plain = trades_of(&database, false);
         plain.ensure_indexes().await.unwrap();
         plain.append_many(&1, &vec![doc! { "qty": 3 }; 5]).await.unwrap();
-        let summed = trades(true);
+        let summed = trades_of(&database, true);
         for lost in [2, 0] {
             lose(&router, lost);
             let refreshed = summed.refresh_figures().await.unwrap();

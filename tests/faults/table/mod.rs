@@ -115,6 +115,7 @@ fn table() -> Table {
     table.add::<file_archive::Sales>();
     table.add::<trash::Users>();
     table.add::<through::Customers>();
+    table.add::<through::All>();
     table.add::<through::Parents>();
     table.add::<through::Lists>();
     table.add::<counters::Articles>();

@@ -77,6 +77,7 @@ fn the_code_sends_the_commands_of_the_model() {
         starts: Vec::new(),
     };
     let mut code = Code::of("history")
+        .without_catalog()
         .with("contracts", "currentPolicies")
         .with("contractRevisions", "policyRevisions");
     code.leave_out("in the caller's transaction");

@@ -101,7 +101,7 @@ fn the_code_sends_the_commands_of_the_model() {
         let client = Write::new(Form::Ours, 0, change, ahead);
         alone(&intervals, &mut documents, client)
     };
-    let mut code = Code::of("intervals");
+    let mut code = Code::of("intervals").without_catalog();
     code.leave_out("in the caller's transaction");
     for (call, documents, change, ahead) in [
         ("insert", Documents::default(), Insert, 0),

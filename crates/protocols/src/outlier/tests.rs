@@ -223,7 +223,7 @@ fn the_code_sends_the_commands_of_the_model() {
         rules: Rules { form, unique },
         starts: Vec::new(),
     };
-    let mut code = Code::of("outlier");
+    let mut code = Code::of("outlier").without_catalog();
     code.leave_out("in the caller's transaction");
     code.leave_out("through a trash");
     let mut compare = |operation: &str, unique, documents: &Documents, client| {

@@ -277,6 +277,7 @@ fn the_code_sends_the_commands_of_the_model() {
     code.leave_out(", keeping copies");
     // No copy has these fields, so nothing is swept.
     code.leave_out(", of other fields");
+    code.leave_out(", through three others");
     code.leave_out(", through a trash, in the caller's transaction");
     let sent = |mut documents: Documents, mode, call| {
         let [client] = <[Client; 1]>::try_from(clients(form, &[(mode, call)])).expect("one client");

@@ -224,6 +224,7 @@ fn the_code_sends_the_commands_of_the_model() {
     use Change::{Delete, Insert, Update};
     let mut code = Code::of("subset");
     code.leave_out("in the caller's transaction");
+    code.without_catalog_in("delete_parent");
     code.leave_out("through a trash");
     let sent = |total: bool, client: Client| {
         let mut documents = Documents::of(&CHILDREN, total);
