@@ -91,9 +91,9 @@ async fn correct_one(shared: &Shared, sources: &Sources, id: &Bson, check: Check
 
 /// Marks the copies of a source that does not exist, or removes the references to it.
 async fn release(shared: &Shared, id: &Bson, rule: OnReferences) -> Result<u64> {
-    let mut copies = 0;
-    for field in &shared.settings.references {
-        copies += update_copies(shared, field, &update_of(field, id, rule), &mut Conn::new()).await?;
+    let (mut copies, conn) = (0, &mut Conn::new());
+    for field in shared.again(shared.settings.references.iter(), conn) {
+        copies += update_copies(shared, field, &update_of(field, id, rule), conn).await?;
     }
     Ok(copies)
 }

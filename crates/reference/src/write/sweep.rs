@@ -116,13 +116,13 @@ pub(crate) async fn sweep_all(shared: &Shared) -> Result<()> {
 /// was deleted concurrently, and they are marked again.
 pub(crate) async fn unmark_deleted(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Option<u64>> {
     let mut copies = 0;
-    for field in shared.settings.followed() {
+    for field in shared.again(shared.settings.followed(), conn) {
         copies += update_copies(shared, field, &CopyUpdate::unmark_deleted(field, id), conn).await?;
     }
     if copies == 0 || find_source(shared, id, conn).await?.is_some() {
         return Ok(Some(copies));
     }
-    for field in shared.settings.followed() {
+    for field in shared.again(shared.settings.followed(), conn) {
         update_copies(shared, field, &CopyUpdate::mark_deleted(field, id), conn).await?;
     }
     Ok(None)
