@@ -76,12 +76,26 @@ async fn each_collection_is_shown_with_what_it_needs() {
         );
         let shown = status(db, &[]);
         shown.fits_80_columns();
-        shown.shows(["missing", "what needs attention", "indexes --create"]);
+        shown.shows(["1 missing", "what needs attention", "indexes --create"]);
+        follow(db, &found[0]);
+        assert_eq!(needs(db, 0), Vec::<Value>::new());
+
+        // An entry of an earlier version.
+        let records = db.plain_collection::<Document>("mongo_patterns");
+        let of_trades = doc! { "_id.kind": "bucket" };
+        records
+            .update_one(of_trades, doc! { "$unset": { "indexes": 1 } })
+            .await
+            .unwrap();
+        let found = needs(db, 1);
+        assert_eq!(
+            found[0]["text"], "the entry in the catalog is not complete",
+            "{found:?}"
+        );
         follow(db, &found[0]);
         assert_eq!(needs(db, 0), Vec::<Value>::new());
 
         // A stopped migration.
-        let records = db.plain_collection::<Document>("mongo_patterns");
         let of = doc! { "_id": { "kind": "migration", "collection": "trades" } };
         let stopped = doc! { "$unset": { "finished": 1 }, "$set": { "active": DateTime::from_millis(0) } };
         records.update_one(of, stopped).await.unwrap();
@@ -156,6 +170,27 @@ async fn steps_leases_and_second_collections_are_shown() {
         let related = &managed["collections"][1];
         assert!(related["namespace"].as_str().unwrap().ends_with(".review"), "{managed}");
         assert_eq!(related["missing_indexes"], json!([]));
+    })
+    .await;
+}
+
+/// In the server's profiler, which records every command on the database.
+#[tokio::test]
+async fn a_collection_takes_at_most_four_commands() {
+    testkit::run(async |db| {
+        fill(db, 3, 30).await;
+        bucket(db, &["migrate"]).ok();
+        db.plain_client()
+            .database(db.database().name())
+            .run_command(doc! { "profile": 2 })
+            .await
+            .unwrap();
+        status(db, &[]).ok();
+        let profile = db.plain_collection::<Document>("system.profile");
+        let namespace = format!("{}.trades", db.database().name());
+        let of_trades = doc! { "appName": "mongo-patterns", "ns": namespace };
+        let sent = profile.count_documents(of_trades).await.unwrap();
+        assert!((1..=4).contains(&sent), "{sent}");
     })
     .await;
 }

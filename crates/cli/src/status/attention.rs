@@ -46,13 +46,8 @@ pub(super) fn of(status: &Status) -> Vec<Need> {
             .map(|(namespace, name)| format!("{name} of {}", namespace.coll))
             .collect();
         if !missing.is_empty() {
-            let number = counted(missing.len() as u64, "index").replace("indexs", "indexes");
             need(
-                format!(
-                    "{number} of the {} pattern missing: {}",
-                    entry.pattern,
-                    missing.join(", ")
-                ),
+                format!("the {} pattern lacks indexes: {}", entry.pattern, missing.join(", ")),
                 set_up(entry),
             );
         } else if !entry.is_complete {

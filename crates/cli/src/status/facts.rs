@@ -1,4 +1,4 @@
-//! What the server knows of a collection. At most three commands.
+//! What the server knows of a collection. Three commands, and one more in another database.
 
 use std::collections::BTreeMap;
 
