@@ -249,6 +249,32 @@ async fn a_document_with_a_history_is_kept_by_a_trash() {
     .await;
 }
 
+#[tokio::test]
+async fn a_deletion_through_a_trash_has_four_round_trips_more() {
+    testkit::run(async |db| {
+        let orders = HistoryRepository::<Document>::builder(of(db, "orders"), of(db, "revisions")).id_field("_id");
+        let orders = orders.time_field("at").build().unwrap();
+        let trash = trash(db);
+        orders.ensure_indexes().await.unwrap();
+        trash.ensure_indexes().await.unwrap();
+        let mut sent = Vec::new();
+        for id in 1..=4 {
+            orders.insert(&doc! { "_id": id }).await.unwrap();
+            db.recorder().clear();
+            let deletion = orders.delete(id);
+            let deleted = match id {
+                // The first of each checks the deployment.
+                1 | 3 => deletion.await,
+                _ => deletion.through(&trash).await,
+            };
+            assert!(deleted.unwrap().found);
+            sent.push(db.recorder().round_trips());
+        }
+        assert_eq!(sent[2..], [4, 8]);
+    })
+    .await;
+}
+
 /// A restoration of a revision, while a trash takes the document with its revisions.
 #[tokio::test]
 async fn a_document_is_restored_or_in_the_trash() {

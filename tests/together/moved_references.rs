@@ -1,15 +1,12 @@
 //! Orders and archived orders that refer to suppliers, which are renamed and deleted while an archive moves the orders.
 
-use std::time::Duration;
-
 use mongo_patterns::ErrorKind::Referenced;
 use mongo_patterns::Repository;
-use mongo_patterns::archive::Archive;
 use mongo_patterns::reference::{Reference, ReferenceRepository};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{DateTime, Document, doc};
 
-use super::repositories::of;
+use super::repositories::{archive, of};
 use super::suppliers::{count, suppliers};
 use support::common::{patient, until_blocked};
 
@@ -31,12 +28,7 @@ async fn copies_are_current_and_no_source_is_missed_while_documents_move() {
         testkit::run(async |db| {
             let suppliers_of = references(db, order);
             suppliers_of.ensure_indexes().await.unwrap();
-            let archive = Archive::<Document>::builder(of(db, "orders"), of(db, "old_orders")).age_field("at");
-            let archive = archive
-                .older_than(Duration::from_secs(60))
-                .retry(patient())
-                .build()
-                .unwrap();
+            let archive = archive(db, "orders", "old_orders");
             archive.ensure_indexes().await.unwrap();
             suppliers(db)
                 .insert_one(doc! { "_id": 1, "name": "Ann" })
@@ -77,8 +69,7 @@ async fn a_copy_that_moves_to_a_collection_that_was_swept_is_current() {
     testkit::run(async |db| {
         let suppliers_of = references(db, ["orders", "old_orders"]);
         suppliers_of.ensure_indexes().await.unwrap();
-        let archive = Archive::<Document>::builder(of(db, "orders"), of(db, "old_orders")).age_field("at");
-        let archive = archive.older_than(Duration::from_secs(60)).build().unwrap();
+        let archive = archive(db, "orders", "old_orders");
         archive.ensure_indexes().await.unwrap();
         suppliers(db)
             .insert_one(doc! { "_id": 1, "name": "Ann" })

@@ -1,5 +1,6 @@
 //! Suppliers: sources of references, parents of a subset and of a list, with a trash and a history.
 
+use futures::TryStreamExt;
 use mongo_patterns::Repository;
 use mongo_patterns::archive::Trash;
 use mongo_patterns::history::HistoryRepository;
@@ -76,6 +77,14 @@ impl Shop {
             Other::List => &self.visits,
         };
         repository.ensure_indexes().await.unwrap();
+    }
+
+    /// Checks that no repository finds a problem.
+    pub(super) async fn assert_sound(&self) {
+        let orders: Vec<_> = self.orders.verify().stream().try_collect().await.unwrap();
+        let products: Vec<_> = self.products.verify().stream().try_collect().await.unwrap();
+        let visits: Vec<_> = self.visits.verify().stream().try_collect().await.unwrap();
+        assert_eq!((orders, products, visits), (vec![], vec![], vec![]));
     }
 
     pub(super) fn other(&self, other: Other) -> &dyn Deletes {

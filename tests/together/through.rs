@@ -2,7 +2,7 @@
 
 use futures::TryStreamExt;
 use futures::future::join_all;
-use mongo_patterns::ErrorKind::{InvalidArgument, NotFound, Referenced};
+use mongo_patterns::ErrorKind::{IndexMissing, InvalidArgument, NotFound, Referenced};
 use mongo_patterns::Repository;
 use mongo_patterns::archive::Trash;
 use mongo_patterns::history::HistoryRepository;
@@ -182,6 +182,28 @@ async fn a_repository_of_other_documents_is_refused() {
             }
         }
         assert_eq!(db.recorder().round_trips(), 0);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_error_of_a_missing_index_tells_whose_it_is() {
+    testkit::run(async |db| {
+        Shop::new(db).set_up(Other::List).await;
+        let overflow = db.plain_collection::<Document>("more_visits");
+        overflow.drop_indexes().await.unwrap();
+        let shop = Shop::new(db);
+        suppliers(db)
+            .insert_one(doc! { "_id": 1, "name": "Ann" })
+            .await
+            .unwrap();
+        let error = shop.orders.delete_source(1).through(&shop.visits).await.unwrap_err();
+        assert_eq!(error.kind(), IndexMissing, "{error}");
+        assert!(
+            error.to_string().contains("of a repository of through(..), the index"),
+            "{error}"
+        );
+        assert_eq!(count(db, "suppliers", doc! {}).await, 1);
     })
     .await;
 }

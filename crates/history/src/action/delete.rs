@@ -32,7 +32,8 @@ impl<D> HistoryRepository<D> {
     /// # Through a trash
     /// [`through`](Delete::through) a trash, which keeps the document as it is before the deletion. A document that the trash
     /// restores gets the number after that of the deletion with its next write.
-    // proof: together::histories::a_document_with_a_history_is_kept_by_a_trash
+    // proof: together::histories::a_document_with_a_history_is_kept_by_a_trash,
+    // together::histories::a_deletion_through_a_trash_has_four_round_trips_more
     ///
     /// # Cost
     /// Four round trips, each of which examines at most one document: the change into the revision of the deletion, its
