@@ -2,6 +2,8 @@
 #![no_main]
 #![allow(dead_code, unused_imports, unused_macros)] // the target includes whole sources of the program
 
+#[path = "../../crates/cli/src/document_settings.rs"]
+mod document_settings;
 #[path = "../../crates/cli/src/failure.rs"]
 mod failure;
 #[path = "../../crates/cli/src/profile.rs"]

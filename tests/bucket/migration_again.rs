@@ -74,8 +74,14 @@ async fn a_finished_migration_is_recognized() {
         // Later writes of others do not make it another migration.
         let later = doc! { "n": 15, "date": at(SECOND + 60) };
         trades(db).append(&3, &later).await.unwrap();
-        assert_refused(migrate(db).await, ErrorKind::TargetNotEmpty);
+        let refused = assert_refused(migrate(db).await, ErrorKind::TargetNotEmpty);
+        assert!(refused.to_string().contains("has finished, and 1 of 6 keys"), "{refused}");
         assert_eq!(trades(db).counts(&3).await.unwrap().items, 16);
+        // The source gets the item too.
+        let mut item = later;
+        item.insert("customerId", 3);
+        flat(db).insert_one(item).await.unwrap();
+        assert!(migrate(db).await.unwrap().resumed);
 
         plain(db).drop().await.unwrap();
         let migrated = migrate(db).await.unwrap();

@@ -2,27 +2,48 @@
 
 use std::time::{Duration, SystemTime};
 
+use futures::TryStreamExt;
 use mongo_patterns_archive::Archive;
 use mongo_patterns_core::migration::Migration;
 use mongo_patterns_core::{Error, send};
 use mongodb::Collection;
-use mongodb::bson::{DateTime, Document};
+use mongodb::bson::{DateTime, Document, doc};
 
-use crate::args::{ArchivePace, ArchiveSettings, ArchiveVerb, Listing, OlderThan};
+use crate::args::{self, ArchivePace, ArchiveVerb, Listing, OlderThan};
 use crate::context::Context;
+use crate::document_settings::ArchiveSettings;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::findings::Check;
 use crate::migrate::{Migrate, Mode};
-use crate::output::Summary;
-use crate::{extended_json, indexes, shard};
+use crate::output::{Summary, counted};
+use crate::settings::need;
+use crate::{catalog, extended_json, indexes, plan, shard};
 
 type Documents = Archive<Document>;
 
-pub(crate) async fn run(context: &Context, settings: &ArchiveSettings, verb: &ArchiveVerb) -> Outcome {
-    let archive = archive(context, settings, verb).await?;
+const PATTERN: &str = "archive";
+/// The number of documents that show whether a field has dates.
+const SAMPLE: i32 = 1000;
+
+pub(crate) async fn run(context: &Context, pattern: &args::Archive) -> Outcome {
+    let settings = catalog::settings(context, &pattern.settings).await?;
+    context.must_have([&settings.collection]).await?;
+    let verb = &pattern.verb;
+    let older_than = match verb {
+        ArchiveVerb::Status(older_than) | ArchiveVerb::Plan(older_than) | ArchiveVerb::Run { older_than, .. } => {
+            age(*older_than)
+        }
+        _ => Duration::ZERO, // not used
+    };
+    let archive = repository(context, &settings, older_than)?;
+    let dates = Dates {
+        documents: archive.collection(),
+        field: settings.age.as_deref().unwrap_or_default(),
+    };
     match verb {
         ArchiveVerb::Status(_) => status(context, &archive).await,
         ArchiveVerb::Plan(_) => {
+            dates.warn(context).await?;
             let plan = Migrate::new(context, &archive, Mode::Plan, "documents");
             plan.execute(archive.run()).await
         }
@@ -33,6 +54,7 @@ pub(crate) async fn run(context: &Context, settings: &ArchiveSettings, verb: &Ar
                 true => archive.run().replace_archived(),
                 false => archive.run(),
             };
+            dates.warn(context).await?;
             moved(context, &archive, "run", run, pace).await
         }
         ArchiveVerb::Restore { filter, pace } => {
@@ -48,39 +70,46 @@ pub(crate) async fn run(context: &Context, settings: &ArchiveSettings, verb: &Ar
             let verify = |report| archive.verify().on_progress(report).stream();
             check.verify(Listing { all: true }, verify).await
         }
-        ArchiveVerb::Indexes(create) => indexes::run(context.output, &archive, *create).await,
+        ArchiveVerb::Indexes(create) => {
+            let is_new = create.create && !create.replace_settings;
+            if is_new && catalog::stored(context, &settings).await?.is_none() {
+                dates.check().await?;
+            }
+            indexes::run(context.output, &archive, *create).await
+        }
         ArchiveVerb::Shard(options) => shard::run(context, &archive, options).await,
     }
 }
 
-async fn archive(context: &Context, settings: &ArchiveSettings, verb: &ArchiveVerb) -> Result<Documents, Failure> {
+/// Returns the archive of these settings.
+pub(crate) fn repository(context: &Context, settings: &ArchiveSettings, age: Duration) -> Result<Documents, Failure> {
     let name = settings.archive_db.as_deref().unwrap_or(context.database.name());
     let archived = context.database.client().database(name);
-    let older_than = match verb {
-        ArchiveVerb::Status(older_than) | ArchiveVerb::Plan(older_than) | ArchiveVerb::Run { older_than, .. } => {
-            age(*older_than)
-        }
-        _ => Duration::ZERO, // not used
-    };
-    let current = context.database.collection::<Document>(&settings.collection);
-    let mut builder = Documents::builder(current, archived.collection::<Document>(&settings.archive))
-        .age_field(&settings.age)
-        .older_than(older_than)
-        .id_field(&settings.id);
-    if let Some(field) = &settings.keep_newest_by {
+    let current = need(settings.collection.as_ref(), PATTERN, "collection")?;
+    let archive = need(settings.archive.as_ref(), PATTERN, "archive")?;
+    let current = context.database.collection::<Document>(current);
+    let mut builder = Documents::builder(current, archived.collection::<Document>(archive))
+        .age_field(need(settings.age.as_ref(), PATTERN, "age")?)
+        .older_than(age)
+        .id_field(settings.id.as_deref().unwrap_or("_id"));
+    let is_given = |text: &&String| !text.is_empty();
+    if let Some(field) = settings.keep_newest_by.as_ref().filter(is_given) {
         builder = builder.keep_newest_by(field);
     }
-    for related in settings.related.chunks(3) {
-        let [name, archive, field] = related else { continue };
+    let related = settings.related.as_deref().unwrap_or_default().chunks(3);
+    for related in related {
+        let [name, archive, field] = related else {
+            return Err(Failure::usage(
+                "`related` in the profile: write a collection, its archive and a field for each, such as [\"extra_sales\", \"archived_extra_sales\", \"book_id\"]",
+            ));
+        };
         let current = context.database.collection::<Document>(name);
         builder = builder.related(current, archived.collection::<Document>(archive), field);
     }
-    if let Some(keep) = &settings.keep {
+    if let Some(keep) = settings.keep.as_ref().filter(is_given) {
         builder = builder.keep(filter_of("--keep", keep)?);
     }
-    let archive = builder.build()?;
-    context.must_exist(&settings.collection).await?;
-    Ok(archive)
+    Ok(builder.build()?)
 }
 
 fn age(older_than: OlderThan) -> Duration {
@@ -90,6 +119,52 @@ fn age(older_than: OlderThan) -> Duration {
 /// Parses a filter. The error does not quote it.
 fn filter_of(option: &str, text: &str) -> Result<Document, Failure> {
     extended_json::document(text).map_err(|problem| Failure::usage(format!("{option}: {problem}")))
+}
+
+/// The field with the ages.
+struct Dates<'a> {
+    documents: Collection<Document>,
+    field: &'a str,
+}
+
+impl Dates<'_> {
+    /// Refuses a field in which no document of a sample has a date, because nothing would ever be archived.
+    async fn check(&self) -> Result<(), Failure> {
+        let is_date = doc! { "$cond": [{ "$eq": [{ "$type": format!("${}", self.field) }, "date"] }, 1, 0] };
+        let stages = [
+            doc! { "$sample": { "size": SAMPLE } },
+            doc! { "$group": { "_id": null, "documents": { "$sum": 1 }, "dates": { "$sum": is_date } } },
+        ];
+        let on = || Failure::on(self.documents.namespace());
+        let mut found = self.documents.aggregate(stages).await.map_err(on())?;
+        match found.try_next().await.map_err(on())? {
+            Some(found) if found.get_i32("dates").is_ok_and(|dates| dates == 0) => Err(Failure::usage(format!(
+                "no document of a sample of {} has a date in `{}`, so nothing would be archived, nothing was written: correct --age, or pass --replace-settings if documents get their date later",
+                counted(
+                    found.get_i32("documents").unwrap_or_default().unsigned_abs().into(),
+                    "document"
+                ),
+                self.field
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Warns of a field in which no document has a date. An index finds one.
+    async fn warn(&self, context: &Context) -> Result<(), Failure> {
+        let on = || Failure::on(self.documents.namespace());
+        let date = doc! { self.field: { "$type": "date" } };
+        if self.documents.find_one(date).await.map_err(on())?.is_some() {
+            return Ok(());
+        }
+        let documents = self.documents.estimated_document_count().await.map_err(on())?;
+        let text = format!(
+            "0 of {} have a date in `{}`",
+            counted(documents, "document"),
+            self.field
+        );
+        Ok(plan::warn(context.output, &[text])?)
+    }
 }
 
 async fn moved<'a>(

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
-pub(crate) use self::archive::{Archive, ArchivePace, ArchiveSettings, ArchiveVerb, OlderThan};
+pub(crate) use self::archive::{Archive, ArchivePace, ArchiveVerb, OlderThan};
 pub(crate) use self::history::{History, HistoryMigration, HistoryVerb, LogOptions, ShowOptions};
 pub(crate) use self::options::{Create, DryRun, Listing, Pace, Sample, Setup};
 pub(crate) use self::reference::{
@@ -20,6 +20,7 @@ pub(crate) use self::reference::{
 };
 pub(crate) use self::subset::{Subset, SubsetForm, SubsetMigration, SubsetVerb};
 use crate::connection::Connection;
+use crate::document_settings::SchemaSettings;
 use crate::profile::FILE;
 use crate::selection::Selection;
 use crate::settings::{BucketSettings, EmbeddedSettings, OutlierSettings};
@@ -66,7 +67,7 @@ pub(crate) enum Command {
     Reference(Reference),
     /// Old documents in a second collection
     Archive(Archive),
-    /// Writes a profile from a sample of a collection
+    /// Writes a profile with the settings of the catalog, or from a sample of a collection
     Init(InitOptions),
     /// Shows what the database has, and what needs attention, from its catalog
     Status,
@@ -93,16 +94,16 @@ pub(crate) enum Command {
     },
 }
 
-/// The collection to inspect, and the file to write or to add to.
+/// What is written, and the file to write or to add to.
 #[derive(clap::Args, Debug)]
 pub(crate) struct InitOptions {
-    /// The collection to inspect.
+    /// The collection. By default all that the catalog has.
     #[arg(value_name = "COLLECTION")]
-    pub(crate) collection: String,
+    pub(crate) collection: Option<String>,
     /// The file to write; - is standard output.
     #[arg(long, value_name = "FILE", default_value = FILE)]
     pub(crate) out: PathBuf,
-    /// Replaces the file, if it exists. By default the patterns that it does not have are added to it.
+    /// Replaces the file, if it exists. By default the settings that it does not have are added to it.
     #[arg(long)]
     pub(crate) force: bool,
 }
@@ -198,11 +199,8 @@ pub(crate) enum SchemaVerb {
 /// A collection with documents of several versions.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Versioned {
-    /// The collection of the documents.
-    pub(crate) collection: String,
-    /// The field with the version.
-    #[arg(long, value_name = "FIELD", default_value = "schemaVersion")]
-    pub(crate) version_field: String,
+    #[command(flatten)]
+    pub(crate) settings: SchemaSettings,
     /// The version that the first step converts; without steps, the newest version.
     #[arg(long, value_name = "VERSION", default_value_t = 1)]
     pub(crate) from: u32,

@@ -18,14 +18,13 @@ use crate::failure::{Exit, Failure, Outcome};
 use crate::findings::Check;
 use crate::migrate::Mode;
 use crate::output::Summary;
-use crate::profile::overlay;
 use crate::settings::{BucketSettings, KeyType, check_different, check_fields, need};
 use crate::{catalog, indexes};
 
 pub(crate) async fn run(context: &Context, pattern: &Bucket) -> Outcome {
-    let settings = overlay(context.profile.bucket.as_ref(), &pattern.settings)?;
-    let settings = catalog::complete(context, settings).await?;
+    let settings = catalog::settings(context, &pattern.settings).await?;
     check(&settings)?;
+    check_collections(context, &settings, &pattern.verb).await?;
     if let BucketVerb::Analyze(sample) = &pattern.verb {
         return analyze(context, &settings, *sample).await;
     }
@@ -72,7 +71,6 @@ async fn analyze(context: &Context, settings: &BucketSettings, sample: Sample) -
 
 impl<K: Key> Work<'_, K> {
     async fn run(&self, verb: &BucketVerb) -> Outcome {
-        self.check_collections(verb).await?;
         match verb {
             BucketVerb::Plan(options) => self.migrate(options, Mode::Plan).await,
             BucketVerb::Migrate { options, dry_run } => self.migrate(options, dry_run.mode()).await,
@@ -82,21 +80,6 @@ impl<K: Key> Work<'_, K> {
             BucketVerb::Resize { from, rate, dry_run } => self.resize(*from, *rate, dry_run.mode()).await,
             BucketVerb::RefreshFigures => self.refresh_figures().await,
             BucketVerb::Analyze(_) => unreachable!("analyze does not depend on the type of the keys"),
-        }
-    }
-
-    /// Checks that the collections that the command reads exist.
-    async fn check_collections(&self, verb: &BucketVerb) -> Result<(), Failure> {
-        let buckets = self.buckets.collection();
-        match verb {
-            BucketVerb::Verify(_) | BucketVerb::Repair(_) | BucketVerb::Resize { .. } | BucketVerb::RefreshFigures => {
-                self.context.must_exist(buckets.name()).await
-            }
-            BucketVerb::Plan(options) | BucketVerb::Migrate { options, .. } if options.back => {
-                self.context.must_exist(buckets.name()).await
-            }
-            BucketVerb::Plan(_) | BucketVerb::Migrate { .. } => self.context.must_exist(self.flat()?.name()).await,
-            BucketVerb::Analyze(_) | BucketVerb::Setup(_) => Ok(()),
         }
     }
 
@@ -118,6 +101,18 @@ impl<K: Key> Work<'_, K> {
     }
 }
 
+/// Checks that the collections that the command reads exist, before the settings that they may need.
+async fn check_collections(context: &Context, settings: &BucketSettings, verb: &BucketVerb) -> Result<(), Failure> {
+    let source = match verb {
+        BucketVerb::Analyze(_) => return Ok(()),
+        BucketVerb::Plan(options) | BucketVerb::Migrate { options, .. } if !options.back => Some(&settings.flat),
+        BucketVerb::Setup(_) => None,
+        _ => Some(&settings.collection),
+    };
+    need(settings.collection.as_ref(), PATTERN, "collection")?;
+    context.must_have(source).await
+}
+
 fn check(settings: &BucketSettings) -> Result<(), Failure> {
     let fields = [
         ("--key", &settings.key),
@@ -136,8 +131,5 @@ fn check(settings: &BucketSettings) -> Result<(), Failure> {
         ("--max", settings.max.iter().flatten()),
         ("--count-by", settings.count_by.iter().flatten()),
     ])?;
-    match (&settings.collection, &settings.flat) {
-        (Some(buckets), Some(flat)) => check_different(["--collection", "--flat"], [buckets, flat]),
-        _ => Ok(()),
-    }
+    check_different(["--collection", "--flat"], [&settings.collection, &settings.flat])
 }

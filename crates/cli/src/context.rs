@@ -14,8 +14,8 @@ pub(crate) struct Context {
     pub(crate) database: Database,
     pub(crate) output: Output,
     pub(crate) profile: Profile,
-    /// The collection of the command, if the catalog has others of the pattern and not this one, and a text with their names.
-    pub(crate) unknown: OnceLock<(String, String)>,
+    /// The collection of the command, if it has no entry of the pattern in the catalog, and a text about what the catalog has.
+    pub(crate) known: OnceLock<(Option<String>, String)>,
 }
 
 impl Context {
@@ -28,9 +28,23 @@ impl Context {
                 "there is no collection {database}.{collection}: check --db, and the names in the options and the profile"
             ));
             return Err(Failure {
-                is_missing: self.unknown.get().is_some_and(|(name, _)| name == collection),
+                is_missing: self
+                    .known
+                    .get()
+                    .is_some_and(|(name, _)| name.as_deref() == Some(collection)),
                 ..missing
             });
+        }
+        Ok(())
+    }
+
+    /// Does what [`must_exist`](Self::must_exist) does for each collection that the settings name.
+    pub(crate) async fn must_have<'s>(
+        &self,
+        names: impl IntoIterator<Item = &'s Option<String>>,
+    ) -> Result<(), Failure> {
+        for name in names.into_iter().flatten() {
+            self.must_exist(name).await?;
         }
         Ok(())
     }
@@ -46,7 +60,9 @@ impl Context {
     /// Returns whether the database has a collection that the server lists so.
     async fn has(&self, listed: Document) -> Result<bool, Failure> {
         let named = self.database.list_collection_names().filter(listed);
-        let named = named.await.map_err(Failure::on(self.database.name()))?;
+        let named = named
+            .await
+            .map_err(Failure::on(format!("`listCollections` on {}", self.database.name())))?;
         Ok(!named.is_empty())
     }
 }

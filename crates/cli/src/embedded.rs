@@ -10,7 +10,6 @@ use crate::context::Context;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::findings::Check;
 use crate::migrate::{Migrate, Mode};
-use crate::profile::overlay;
 use crate::settings::{EmbeddedSettings, check_different, check_fields, need, with_given};
 use crate::{catalog, indexes};
 
@@ -19,8 +18,11 @@ const PATTERN: &str = "embedded";
 type Parents = EmbeddedRepository<Document, Document>;
 
 pub(crate) async fn run(context: &Context, pattern: &Embedded) -> Outcome {
-    let settings = overlay(context.profile.embedded.as_ref(), &pattern.settings)?;
-    let settings = catalog::complete(context, settings).await?;
+    let settings = catalog::settings(context, &pattern.settings).await?;
+    check(&settings)?;
+    if !matches!(pattern.verb, EmbeddedVerb::Setup(_) | EmbeddedVerb::Analyze(_)) {
+        context.must_have([&settings.collection, &settings.source]).await?;
+    }
     if let EmbeddedVerb::Analyze(sample) = &pattern.verb {
         return analyze(context, &settings, *sample).await;
     }
@@ -29,7 +31,6 @@ pub(crate) async fn run(context: &Context, pattern: &Embedded) -> Outcome {
         settings: &settings,
         parents: repository(context, &settings)?,
     };
-    work.check_collections(&pattern.verb).await?;
     match &pattern.verb {
         EmbeddedVerb::Plan(options) => work.migrate(options, Mode::Plan).await,
         EmbeddedVerb::Migrate { options, dry_run } => work.migrate(options, dry_run.mode()).await,
@@ -43,7 +44,6 @@ pub(crate) async fn run(context: &Context, pattern: &Embedded) -> Outcome {
 /// Analyzes the collection of the children, or the parents if there is none.
 async fn analyze(context: &Context, settings: &EmbeddedSettings, sample: Sample) -> Outcome {
     let parents = settings.collection.as_deref().zip(settings.children.as_deref());
-    check_fields([("--children", &settings.children)])?;
     if let Some((collection, children)) = parents {
         let parents = Managed::new(collection).limit(Some(children), "max_children", settings.max_children);
         managed::print(context, &[parents], sample.sample).await?;
@@ -65,7 +65,7 @@ async fn analyze(context: &Context, settings: &EmbeddedSettings, sample: Sample)
     analyze::run(context, PATTERN, &source, sample, None).await
 }
 
-fn repository(context: &Context, settings: &EmbeddedSettings) -> Result<Parents, Failure> {
+fn check(settings: &EmbeddedSettings) -> Result<(), Failure> {
     let fields = [
         ("--children", &settings.children),
         ("--child-id", &settings.child_id),
@@ -73,10 +73,11 @@ fn repository(context: &Context, settings: &EmbeddedSettings) -> Result<Parents,
         ("--sort", &settings.sort),
     ];
     check_fields(fields)?;
+    check_different(["--collection", "--source"], [&settings.collection, &settings.source])
+}
+
+fn repository(context: &Context, settings: &EmbeddedSettings) -> Result<Parents, Failure> {
     let collection = need(settings.collection.as_ref(), PATTERN, "collection")?;
-    if let Some(source) = &settings.source {
-        check_different(["--collection", "--source"], [collection, source])?;
-    }
     let builder = EmbeddedRepository::builder(context.database.collection::<Document>(collection))
         .children_field(need(settings.children.as_ref(), PATTERN, "children")?)
         .max_children(settings.max_children.unwrap_or(100));
@@ -90,21 +91,6 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Checks that the collections that the command reads exist.
-    async fn check_collections(&self, verb: &EmbeddedVerb) -> Result<(), Failure> {
-        if matches!(verb, EmbeddedVerb::Setup(_)) {
-            return Ok(());
-        }
-        if matches!(verb, EmbeddedVerb::Plan(_) | EmbeddedVerb::Migrate { .. }) {
-            self.source()?;
-        }
-        self.context.must_exist(self.parents.collection().name()).await?;
-        match &self.settings.source {
-            Some(source) => self.context.must_exist(source).await,
-            None => Ok(()),
-        }
-    }
-
     fn source(&self) -> Result<(Collection<Document>, &str), Failure> {
         let source = need(self.settings.source.as_ref(), PATTERN, "source")?;
         let reference = need(self.settings.reference.as_ref(), PATTERN, "reference")?;

@@ -12,7 +12,6 @@ use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::findings::Check;
 use crate::migrate::{Migrate, Mode};
-use crate::profile::overlay;
 use crate::settings::{HistorySettings, check_different, check_fields, need, with_given};
 use crate::{catalog, indexes};
 
@@ -21,13 +20,13 @@ const PATTERN: &str = "history";
 type Documents = HistoryRepository<Document>;
 
 pub(crate) async fn run(context: &Context, pattern: &History) -> Outcome {
-    let settings = overlay(context.profile.history.as_ref(), &pattern.settings)?;
-    let settings = catalog::complete(context, settings).await?;
+    let settings = catalog::settings(context, &pattern.settings).await?;
+    check(&settings)?;
+    check_collections(context, &settings, &pattern.verb).await?;
     let work = Work {
         context,
         documents: repository(context, &settings)?,
     };
-    work.check_collections(&pattern.verb).await?;
     match &pattern.verb {
         HistoryVerb::Analyze => work.analyze(&settings).await,
         HistoryVerb::Plan(options) => work.migrate(options, Mode::Plan).await,
@@ -48,20 +47,6 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Checks that the collections that the command reads exist.
-    async fn check_collections(&self, verb: &HistoryVerb) -> Result<(), Failure> {
-        if matches!(verb, HistoryVerb::Setup(_)) {
-            return Ok(());
-        }
-        self.context.must_exist(self.documents.collection().name()).await?;
-        if matches!(verb, HistoryVerb::Plan(_) | HistoryVerb::Migrate { .. }) {
-            return Ok(());
-        }
-        self.context
-            .must_exist(self.documents.revisions_collection().name())
-            .await
-    }
-
     fn check(&self, verb: &'static str) -> Check<'_> {
         Check::new(self.context.output, &self.documents, verb, "documents")
     }
@@ -91,7 +76,19 @@ impl Work<'_> {
     }
 }
 
-fn repository(context: &Context, settings: &HistorySettings) -> Result<Documents, Failure> {
+/// Checks that the collections that the command reads exist, before the settings that they may need.
+async fn check_collections(context: &Context, settings: &HistorySettings, verb: &HistoryVerb) -> Result<(), Failure> {
+    let revisions = match verb {
+        HistoryVerb::Setup(_) => return Ok(()),
+        HistoryVerb::Plan(_) | HistoryVerb::Migrate { .. } => None,
+        _ => Some(&settings.revisions_collection),
+    };
+    context
+        .must_have([&settings.collection].into_iter().chain(revisions))
+        .await
+}
+
+fn check(settings: &HistorySettings) -> Result<(), Failure> {
     let fields = [
         ("--id", &settings.id),
         ("--document-id", &settings.document_id),
@@ -101,10 +98,14 @@ fn repository(context: &Context, settings: &HistorySettings) -> Result<Documents
     ];
     check_fields(fields)?;
     check_fields([("--change-fields", settings.change_fields.iter().flatten())])?;
+    let collections = [&settings.collection, &settings.revisions_collection];
+    check_different(["--collection", "--revisions-collection"], collections)
+}
+
+fn repository(context: &Context, settings: &HistorySettings) -> Result<Documents, Failure> {
     let database = &context.database;
     let collection = need(settings.collection.as_ref(), PATTERN, "collection")?;
     let revisions = need(settings.revisions_collection.as_ref(), PATTERN, "revisions_collection")?;
-    check_different(["--collection", "--revisions-collection"], [collection, revisions])?;
     let current = database.collection::<Document>(collection);
     let id = need(settings.id.as_ref(), PATTERN, "id")?;
     let builder = HistoryRepository::builder(current, database.collection::<Document>(revisions)).id_field(id);

@@ -1,21 +1,24 @@
-//! Writes a profile from a sample of a collection.
+//! Writes a profile: the settings of the catalog, or what a sample of a collection shows.
+//!
+//! # Design
+//!
+//! ## What is a setting, and what a comment?
+//!
+//! A command follows its settings, so a guess that is none does no harm. What the documents of the named collection show is a
+//! setting; a second collection is one only in the form of its pattern, such as overflow documents with positions. All else that
+//! could be is a comment with its evidence.
 
 mod buckets;
-mod children;
-mod fields;
-mod inspect;
-mod overflow;
+mod lists;
+mod others;
 mod references;
+mod sample;
 
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::Path;
 
-use futures::TryStreamExt;
-use mongo_patterns_core::index::list_indexes;
-use mongodb::bson::{Document, doc};
-
-use self::inspect::Inspection;
+use self::sample::Sample;
 use crate::args::InitOptions;
 use crate::catalog;
 use crate::context::Context;
@@ -23,48 +26,45 @@ use crate::failure::{Exit, Failure, Outcome};
 use crate::output::Summary;
 use crate::profile::Profile;
 
-/// The number of sampled documents.
-const SAMPLE: i64 = 200;
+/// What a sample shows.
+#[derive(Default)]
+struct Seen {
+    profile: Profile,
+    /// One line each, with field names and without values.
+    notes: Vec<String>,
+}
+
+impl Seen {
+    fn note(&mut self, note: String) {
+        self.notes.push(note);
+    }
+}
 
 pub(crate) async fn run(context: &Context, options: &InitOptions) -> Outcome {
-    let collection = context.database.collection::<Document>(&options.collection);
-    let namespace = collection.namespace();
-    let sample = collection.aggregate([doc! { "$sample": { "size": SAMPLE } }]).await;
-    let sample = sample.map_err(Failure::on(&namespace))?;
-    let documents: Vec<Document> = sample.try_collect().await.map_err(Failure::on(&namespace))?;
-    if documents.is_empty() {
-        return Err(Failure::usage(format!(
-            "{namespace} is empty or does not exist: name a collection with documents"
-        )));
+    let (database, collection) = (context.database.name(), options.collection.as_deref());
+    let name = collection.map_or_else(|| database.to_owned(), |collection| format!("{database}.{collection}"));
+    let mut seen = Seen {
+        profile: catalog::all(context, collection).await?,
+        notes: vec!["the settings are those of the catalog".to_owned()],
+    };
+    if seen.profile.names().is_empty() {
+        let collection = collection.ok_or_else(|| {
+            Failure::usage(format!(
+                "the catalog of {database} has no settings: name a collection, to read a sample of it"
+            ))
+        })?;
+        seen = suggest(context, collection).await?;
     }
-    let stored = catalog::settings_of(context, &options.collection).await?;
-    let (settings, patterns, notes) = match stored.patterns.is_empty() {
-        false => (
-            stored.profile,
-            stored.patterns,
-            vec!["the settings are those of the catalog".to_owned()],
-        ),
-        true => {
-            let seen = suggest(context, &options.collection, &documents).await?;
-            (seen.profile, seen.patterns, seen.notes)
-        }
-    };
-    let mut profile = Profile {
-        database: Some(context.database.name().to_owned()),
-        ..settings
-    };
+    seen.profile.database = Some(database.to_owned());
     let is_printed = options.out.as_os_str() == "-";
     let is_added = !options.force && !is_printed && options.out.exists();
     let kept = match is_added {
-        true => keep(&options.out, &mut profile, &patterns)?,
+        true => keep(&options.out, &mut seen.profile)?,
         false => Vec::new(),
     };
-    let settings = toml::to_string(&profile).map_err(|error| Failure::usage(error.to_string()))?;
-    let mut text = format!(
-        "# Written by `mongo-patterns init` from {} documents of {namespace}:\n",
-        documents.len()
-    );
-    for line in &notes {
+    let settings = toml::to_string(&seen.profile).map_err(|error| Failure::usage(error.to_string()))?;
+    let mut text = format!("# Written by `mongo-patterns init` for {name}:\n");
+    for line in &seen.notes {
         text.push_str(&format!("# - {line}\n"));
     }
     text.push_str("# Check these settings. Options on the command line override them.\n\n");
@@ -77,10 +77,9 @@ pub(crate) async fn run(context: &Context, options: &InitOptions) -> Outcome {
         text.insert(0, '\n');
     }
     write(options, &text)?;
-    let added: Vec<&str> = patterns.into_iter().filter(|pattern| !kept.contains(pattern)).collect();
-    let mut summary = Summary::new("init", namespace.to_string())
+    let mut summary = Summary::new("init", name)
         .row("file", options.out.display().to_string())
-        .row("patterns", added.join(", "));
+        .row("settings", seen.profile.names().join(", "));
     if !kept.is_empty() {
         summary = summary.row("kept", kept.join(", "));
     }
@@ -88,8 +87,8 @@ pub(crate) async fn run(context: &Context, options: &InitOptions) -> Outcome {
     Ok(Exit::Success)
 }
 
-/// Removes what the profile in the file has already, and returns the names of its patterns.
-fn keep(file: &Path, profile: &mut Profile, patterns: &[&str]) -> Result<Vec<&'static str>, Failure> {
+/// Removes what the profile in the file has already, and returns its names.
+fn keep(file: &Path, profile: &mut Profile) -> Result<Vec<String>, Failure> {
     let existing = Profile::read(Some(file))?;
     let refused = |has: &str| {
         let name = file.display();
@@ -102,28 +101,40 @@ fn keep(file: &Path, profile: &mut Profile, patterns: &[&str]) -> Result<Vec<&'s
         return Err(refused("another database"));
     }
     let kept = profile.remove(&existing);
-    if kept.len() == patterns.len() {
-        return Err(refused(&format!("[{}] already", kept.join("], ["))));
+    if profile.names().is_empty() && !kept.is_empty() {
+        return Err(refused(&format!("settings of {} already", kept.join(", "))));
     }
     Ok(kept)
 }
 
 /// Suggests settings from a sample, from indexes and from other collections.
-async fn suggest(context: &Context, collection: &str, documents: &[Document]) -> Result<Inspection, Failure> {
-    let indexes = list_indexes(&context.database.collection::<Document>(collection)).await?;
-    let mut seen = inspect::inspect(collection, documents, &indexes);
-    if let Some(array) = seen.array.clone() {
-        children::of_array(&mut seen, collection, &array, documents);
+async fn suggest(context: &Context, collection: &str) -> Result<Seen, Failure> {
+    let sample = Sample::read(context, collection).await?;
+    if sample.documents.is_empty() {
+        let database = context.database.name();
+        return Err(Failure::usage(format!(
+            "{database}.{collection} is empty or does not exist: name a collection with documents"
+        )));
     }
-    if let Some(settings) = &mut seen.profile.outlier {
-        overflow::find(context, settings, &mut seen.notes).await?;
+    let mut seen = Seen::default();
+    seen.note(format!(
+        "the catalog has no settings of it: this is what a sample of {} documents shows",
+        sample.documents.len()
+    ));
+    if others::revisions(&sample).is_some() {
+        seen.note(
+            "the indexes are those of the revisions of a history: name the collection of its current documents"
+                .to_owned(),
+        );
+        return Ok(seen);
     }
-    if seen.is_flat
-        && let Some(parents) = children::parents_of(context, collection, documents).await?
-    {
-        children::of_references(&mut seen, collection, documents, parents);
+    match sample.array() {
+        Some(array) if buckets::recognize(&sample, array, &mut seen) => {}
+        Some(array) => lists::of_array(&sample, array, &mut seen),
+        None => buckets::of_items(&sample, &mut seen),
     }
-    references::find(context, &mut seen, collection, documents).await?;
+    others::find(context, &sample, &mut seen).await?;
+    references::find(context, &sample, &mut seen).await?;
     Ok(seen)
 }
 

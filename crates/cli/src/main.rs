@@ -12,6 +12,7 @@ mod catalog;
 mod confirm;
 mod connection;
 mod context;
+mod document_settings;
 mod embedded;
 mod extended_json;
 mod failure;
@@ -95,7 +96,7 @@ async fn run(args: Args, output: Output) -> Outcome {
         database,
         output,
         profile,
-        unknown: OnceLock::new(),
+        known: OnceLock::new(),
     };
     let advice = args.command.advice();
     let outcome = tokio::select! {
@@ -122,16 +123,16 @@ async fn execute(context: &Context, command: &Command) -> Outcome {
         Command::Embedded(pattern) => embedded::run(context, pattern).await,
         Command::History(pattern) => history::run(context, pattern).await,
         Command::Reference(pattern) => reference::run(context, pattern).await,
-        Command::Archive(pattern) => archive::run(context, &pattern.settings, &pattern.verb).await,
+        Command::Archive(pattern) => archive::run(context, pattern).await,
         Command::Init(options) => init::run(context, options).await,
         Command::Status => status::run(context).await,
         Command::Migrations { verb } => migrations::run(context, verb).await,
         Command::Schema { verb } => schema::run(context, verb).await,
         Command::Completions { .. } | Command::Man { .. } => Ok(Exit::Success),
     };
-    outcome.map_err(|failure| match context.unknown.get() {
-        Some((_, unknown)) if failure.is_missing => Failure {
-            text: format!("{unknown}; {}", failure.text),
+    outcome.map_err(|failure| match context.known.get() {
+        Some((_, known)) if failure.is_missing => Failure {
+            text: format!("{known}; {}", failure.text),
             ..failure
         },
         _ => failure,

@@ -11,7 +11,6 @@ use crate::failure::{Exit, Failure, Outcome};
 use crate::findings::Check;
 use crate::migrate::{COMMANDS, Migrate, Mode};
 use crate::output::Output;
-use crate::profile::overlay;
 use crate::selection::Selection;
 use crate::settings::{OutlierSettings, check_different, check_fields, need, with_given};
 use crate::{catalog, indexes, plan};
@@ -21,13 +20,13 @@ const PATTERN: &str = "outlier";
 type Lists = OutlierRepository<Document, Bson>;
 
 pub(crate) async fn run(context: &Context, pattern: &Outlier) -> Outcome {
-    let settings = overlay(context.profile.outlier.as_ref(), &pattern.settings)?;
-    let settings = catalog::complete(context, settings).await?;
+    let settings = catalog::settings(context, &pattern.settings).await?;
+    check(&settings)?;
+    if !matches!(pattern.verb, OutlierVerb::Setup(_)) {
+        context.must_have([&settings.collection]).await?;
+    }
     let lists = repository(context, &settings)?;
     let output = context.output;
-    if !matches!(pattern.verb, OutlierVerb::Setup(_)) {
-        context.must_exist(lists.collection().name()).await?;
-    }
     match &pattern.verb {
         OutlierVerb::Analyze(sample) => {
             let mut fields = Fields::of(need(settings.array.as_ref(), PATTERN, "array")?);
@@ -59,7 +58,7 @@ pub(crate) async fn run(context: &Context, pattern: &Outlier) -> Outcome {
     }
 }
 
-fn repository(context: &Context, settings: &OutlierSettings) -> Result<Lists, Failure> {
+fn check(settings: &OutlierSettings) -> Result<(), Failure> {
     let fields = [
         ("--array", &settings.array),
         ("--parent", &settings.parent),
@@ -69,12 +68,16 @@ fn repository(context: &Context, settings: &OutlierSettings) -> Result<Lists, Fa
         ("--count", &settings.count),
     ];
     check_fields(fields)?;
+    check_different(
+        ["--collection", "--extras-collection"],
+        [&settings.collection, &settings.extras_collection],
+    )
+}
+
+fn repository(context: &Context, settings: &OutlierSettings) -> Result<Lists, Failure> {
     let collection = need(settings.collection.as_ref(), PATTERN, "collection")?;
-    let extras = settings
-        .extras_collection
-        .clone()
-        .unwrap_or_else(|| format!("{collection}_extras"));
-    check_different(["--collection", "--extras-collection"], [collection, &extras])?;
+    let extras = settings.extras_collection.clone();
+    let extras = extras.unwrap_or_else(|| format!("{collection}_extras"));
     let main = context.database.collection::<Document>(collection);
     let builder = OutlierRepository::builder(main, context.database.collection::<Document>(&extras))
         .array_field(need(settings.array.as_ref(), PATTERN, "array")?)

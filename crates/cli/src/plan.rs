@@ -1,6 +1,8 @@
 //! Prints the commands that a call would send.
 
-use mongo_patterns_core::{PlanWarning, PlannedCommand};
+use std::fmt::Display;
+
+use mongo_patterns_core::PlannedCommand;
 use mongodb::Database;
 use mongodb::bson::Bson;
 use serde_json::json;
@@ -23,7 +25,7 @@ pub(crate) fn print_of(output: Output, database: &Database, command: &str, comma
 }
 
 /// Prints what to know before the run.
-pub(crate) fn warn(output: Output, warnings: &[PlanWarning]) -> std::io::Result<()> {
+pub(crate) fn warn(output: Output, warnings: &[impl Display]) -> std::io::Result<()> {
     for warning in warnings {
         output.text(&format!("// warning: {warning}"))?;
         output.object(&json!({ "type": "warning", "text": warning.to_string() }))?;

@@ -13,7 +13,6 @@ use crate::args::{Reference, ReferenceVerb};
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::migrate::Mode;
-use crate::profile::overlay;
 use crate::settings::{ReferenceField, ReferenceSettings, check_different, need};
 use crate::{catalog, indexes, reference_fields};
 
@@ -22,16 +21,23 @@ const PATTERN: &str = "reference";
 type Documents = ReferenceRepository<Document, Document>;
 
 pub(crate) async fn run(context: &Context, pattern: &Reference) -> Outcome {
-    let settings = overlay(context.profile.reference.as_ref(), &pattern.settings)?;
-    let settings = catalog::complete(context, settings).await?;
-    let names = collections(&settings)?;
+    let settings = catalog::settings(context, &pattern.settings).await?;
+    check(&settings)?;
+    if !matches!(pattern.verb, ReferenceVerb::Setup(_)) {
+        let further = settings.further.iter().flatten().map(|reference| &reference.collection);
+        let named = [&settings.source_collection, &settings.collection]
+            .into_iter()
+            .chain(further);
+        context.must_have(named).await?;
+    }
+    let collection = need(settings.collection.as_ref(), PATTERN, "collection")?;
+    let sources = need(settings.source_collection.as_ref(), PATTERN, "source_collection")?;
     let references = reference_fields::all(&settings)?;
     let work = Work {
         context,
-        documents: repository(context, names, &settings, &references)?,
+        documents: repository(context, [collection, sources], &settings, &references)?,
         references,
     };
-    work.check_collections(&pattern.verb).await?;
     match &pattern.verb {
         ReferenceVerb::Analyze(options) => {
             let collection = work.documents.collection();
@@ -61,35 +67,9 @@ struct Work<'a> {
     references: Vec<ReferenceField>,
 }
 
-impl Work<'_> {
-    /// Checks that the collections that the command reads exist.
-    async fn check_collections(&self, verb: &ReferenceVerb) -> Result<(), Failure> {
-        if matches!(verb, ReferenceVerb::Setup(_)) {
-            return Ok(());
-        }
-        let mut namespaces = self.documents.namespaces();
-        namespaces.rotate_right(1); // that of the sources first
-        for namespace in namespaces {
-            self.context.must_exist(&namespace.coll).await?;
-        }
-        Ok(())
-    }
-}
-
-/// Returns the names of the collection and of that of the sources.
-fn collections(settings: &ReferenceSettings) -> Result<[&str; 2], Failure> {
-    let collection = need(settings.collection.as_ref(), PATTERN, "collection")?;
-    let sources = need(settings.source_collection.as_ref(), PATTERN, "source_collection")?;
-    check_different(["--collection", "--source-collection"], [collection, sources])?;
-    Ok([collection, sources])
-}
-
-fn repository(
-    context: &Context,
-    [collection, sources]: [&str; 2],
-    settings: &ReferenceSettings,
-    references: &[ReferenceField],
-) -> Result<Documents, Failure> {
+fn check(settings: &ReferenceSettings) -> Result<(), Failure> {
+    let collections = [&settings.collection, &settings.source_collection];
+    check_different(["--collection", "--source-collection"], collections)?;
     let fields = [
         ("--version-field", &settings.version_field),
         ("--source-key", &settings.source_key),
@@ -99,6 +79,15 @@ fn repository(
             FieldName::new(field.as_str()).map_err(|error| Failure::usage(format!("{option}: {error}")))?;
         }
     }
+    reference_fields::check(settings)
+}
+
+fn repository(
+    context: &Context,
+    [collection, sources]: [&str; 2],
+    settings: &ReferenceSettings,
+    references: &[ReferenceField],
+) -> Result<Documents, Failure> {
     let of = |name: &str| context.database.collection::<Document>(name);
     let builder = ReferenceRepository::builder(of(collection), of(sources));
     let mut builder = match &settings.version_field {

@@ -42,7 +42,6 @@ pub(crate) fn all(settings: &ReferenceSettings) -> Result<Vec<ReferenceField>, F
     if first.copy.is_empty() {
         need(None, PATTERN, "copy")?;
     }
-    check(&first)?;
     Ok([first]
         .into_iter()
         .chain(settings.further.iter().flatten().cloned())
@@ -50,10 +49,12 @@ pub(crate) fn all(settings: &ReferenceSettings) -> Result<Vec<ReferenceField>, F
 }
 
 /// Checks the names by their options, because the error of a repository does not name the option.
-fn check(first: &ReferenceField) -> Result<(), Failure> {
+pub(crate) fn check(settings: &ReferenceSettings) -> Result<(), Failure> {
     let failed = |option| move |error| Failure::usage(format!("{option}: {error}"));
-    FieldName::in_array(&first.field).map_err(failed("--reference"))?;
-    let paths = first.copied().flat_map(|(target, source)| [target, source]);
+    if let Some(field) = &settings.reference {
+        FieldName::in_array(field).map_err(failed("--reference"))?;
+    }
+    let paths = settings.copy.iter().flatten().flat_map(|path| path.split('='));
     for part in paths.flat_map(|path| path.split('.')) {
         FieldName::in_array(part).map_err(failed("--copy"))?;
     }

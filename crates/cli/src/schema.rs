@@ -1,5 +1,6 @@
 //! Documents of several versions, and the migrations that a service runs at its start.
 
+use mongo_patterns_core::ErrorKind;
 use mongo_patterns_core::catalog::COLLECTION;
 use mongo_patterns_core::migration::{MigrateOptions, Migration};
 use mongo_patterns_schema::{Migrations, SchemaRepository};
@@ -12,7 +13,7 @@ use crate::failure::{Exit, Failure, Outcome};
 use crate::findings::Check;
 use crate::migrate::{Migrate, Mode};
 use crate::output::{Record, Summary, printable};
-use crate::{extended_json, indexes};
+use crate::{catalog, extended_json, indexes};
 
 type Documents = SchemaRepository<Document>;
 
@@ -53,23 +54,25 @@ pub(crate) async fn run(context: &Context, verb: &SchemaVerb) -> Outcome {
 
 /// Returns the repository with the steps.
 async fn repository(context: &Context, versioned: &Versioned) -> Result<Documents, Failure> {
-    let Versioned {
-        collection,
-        version_field,
-        from,
-        step,
-    } = versioned;
-    let stored = context.database.collection::<Document>(collection);
-    let mut builder = Documents::builder(stored).version_field(version_field);
+    let settings = catalog::settings(context, &versioned.settings).await?;
+    context.must_have([&settings.collection]).await?;
+    let Some(collection) = &settings.collection else {
+        return Err(Failure::missing(
+            "the collection is missing: pass its name after the command, or set `collection` in a table [[schema]] of the profile",
+        ));
+    };
+    let Versioned { from, step, .. } = versioned;
+    let mut builder = Documents::builder(context.database.collection::<Document>(collection));
+    if let Some(field) = &settings.version_field {
+        builder = builder.version_field(field);
+    }
     if step.is_empty() {
         builder = builder.newest(*from);
     }
     for (version, step) in (*from..).zip(step) {
         builder = builder.pipeline_step(version, stages(step)?);
     }
-    let documents = builder.build()?;
-    context.must_exist(collection).await?;
-    Ok(documents)
+    Ok(builder.build()?)
 }
 
 /// Parses a step. The error does not quote it.
@@ -110,9 +113,15 @@ async fn status(context: &Context, list: &str) -> Outcome {
 }
 
 async fn versions(context: &Context, versioned: &Versioned) -> Outcome {
-    let collection = &versioned.collection;
     let repository = repository(context, versioned).await?;
-    let counts = repository.versions().await?;
+    let stored = repository.collection();
+    let collection = stored.name();
+    let counts = repository.versions().await.map_err(|error| match error.kind() {
+        ErrorKind::IndexMissing => Failure::usage(format!(
+            "{collection} has no schema versions, or not this version field: a repository or `schema indexes --create` creates the index that counts them"
+        )),
+        _ => error.into(),
+    })?;
     for count in &counts {
         let version = match count.version {
             Some(version) => format!("version {version}"),

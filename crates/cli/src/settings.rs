@@ -371,7 +371,7 @@ pub(crate) fn need<'s>(value: Option<&'s String>, pattern: &str, name: &str) -> 
     value.map(String::as_str).ok_or_else(|| {
         let option = name.replace('_', "-");
         Failure::missing(format!(
-            "--{option} is missing: pass it, or set `{name}` under [{pattern}] in the profile, which `init` writes"
+            "--{option} is missing: pass it, or set `{name}` in a table [[{pattern}]] of the profile, which `init` writes"
         ))
     })
 }
@@ -402,8 +402,8 @@ macro_rules! with_given {
 pub(crate) use with_given;
 
 /// Checks that two options name different collections.
-pub(crate) fn check_different(options: [&str; 2], names: [&str; 2]) -> Result<(), Failure> {
-    if names[0] != names[1] {
+pub(crate) fn check_different(options: [&str; 2], names: [&Option<String>; 2]) -> Result<(), Failure> {
+    if names[0].is_none() || names[0] != names[1] {
         return Ok(());
     }
     let [one, other] = options;

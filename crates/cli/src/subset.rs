@@ -12,7 +12,6 @@ use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::findings::Check;
 use crate::migrate::Mode;
-use crate::profile::overlay;
 use crate::settings::{FurtherSubset, SubsetSettings, check_different, check_fields, need, with_given};
 use crate::{catalog, indexes};
 
@@ -23,8 +22,9 @@ const SIZE: u32 = 10;
 type Parents = SubsetRepository<Document, Document>;
 
 pub(crate) async fn run(context: &Context, pattern: &Subset) -> Outcome {
-    let settings = overlay(context.profile.subset.as_ref(), &pattern.settings)?;
-    let settings = catalog::complete(context, settings).await?;
+    let settings = catalog::settings(context, &pattern.settings).await?;
+    check(&settings)?;
+    check_collections(context, &settings, &pattern.verb).await?;
     if let SubsetVerb::Analyze(sample) = &pattern.verb {
         // Not all settings are needed to analyze the children.
         let invalid = match repository(context, &settings) {
@@ -39,7 +39,6 @@ pub(crate) async fn run(context: &Context, pattern: &Subset) -> Outcome {
         settings: &settings,
         parents: repository(context, &settings)?,
     };
-    work.check_collections(&pattern.verb).await?;
     match &pattern.verb {
         SubsetVerb::Plan(options) => work.migrate(options, Mode::Plan).await,
         SubsetVerb::Migrate { options, dry_run } => work.migrate(options, dry_run.mode()).await,
@@ -52,7 +51,6 @@ pub(crate) async fn run(context: &Context, pattern: &Subset) -> Outcome {
 
 /// Prints the sizes of the stored parents and children.
 async fn print_stored(context: &Context, settings: &SubsetSettings, sample: Sample) -> Result<(), Failure> {
-    check(settings)?;
     let mut stored = Vec::new();
     if let Some(parents) = settings.collection.as_deref() {
         let parents = |field, size| Managed::new(parents).limit(field, "size", size);
@@ -72,22 +70,6 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Checks that the collections that the command reads exist.
-    async fn check_collections(&self, verb: &SubsetVerb) -> Result<(), Failure> {
-        if matches!(verb, SubsetVerb::Setup(_)) {
-            return Ok(());
-        }
-        self.context.must_exist(self.parents.collection().name()).await?;
-        let writes_children = match verb {
-            SubsetVerb::Plan(options) | SubsetVerb::Migrate { options, .. } => options.from == SubsetForm::Embedded,
-            _ => false,
-        };
-        if writes_children {
-            return Ok(());
-        }
-        self.context.must_exist(self.parents.children_collection().name()).await
-    }
-
     fn check(&self, verb: &'static str) -> Check<'_> {
         Check::new(self.context.output, &self.parents, verb, "parents")
     }
@@ -106,12 +88,23 @@ impl Work<'_> {
     }
 }
 
+/// Checks that the collections that the command reads exist, before the settings that they may need.
+async fn check_collections(context: &Context, settings: &SubsetSettings, verb: &SubsetVerb) -> Result<(), Failure> {
+    let writes_children = match verb {
+        SubsetVerb::Setup(_) | SubsetVerb::Analyze(_) => return Ok(()),
+        SubsetVerb::Plan(options) | SubsetVerb::Migrate { options, .. } => options.from == SubsetForm::Embedded,
+        _ => false,
+    };
+    let children = (!writes_children).then_some(&settings.children_collection);
+    context
+        .must_have([&settings.collection].into_iter().chain(children))
+        .await
+}
+
 fn repository(context: &Context, settings: &SubsetSettings) -> Result<Parents, Failure> {
-    check(settings)?;
     let database = &context.database;
     let collection = need(settings.collection.as_ref(), PATTERN, "collection")?;
     let children = need(settings.children_collection.as_ref(), PATTERN, "children_collection")?;
-    check_different(["--collection", "--children-collection"], [collection, children])?;
     let parents = database.collection::<Document>(collection);
     let order = settings.order.as_deref().unwrap_or_default();
     if order.is_empty() {
@@ -188,5 +181,7 @@ fn check(settings: &SubsetSettings) -> Result<(), Failure> {
     check_fields([("--embed", settings.embed.iter().flatten())])?;
     let order = settings.order.iter().flatten();
     let order = order.map(|name| name.trim_start_matches('-').to_owned());
-    check_fields([("--order", &order.collect::<Vec<_>>())])
+    check_fields([("--order", &order.collect::<Vec<_>>())])?;
+    let collections = [&settings.collection, &settings.children_collection];
+    check_different(["--collection", "--children-collection"], collections)
 }

@@ -36,11 +36,16 @@ async fn there_and_back(db: &TestDatabase) {
     let keep = ["--keep", r#"{"_id": 7}"#];
     archive(&[&of("run")[..], &keep].concat()).says(2, "`keep`");
     archive(&[&["indexes", "--create", "--replace-settings"][..], &keep].concat()).ok();
-    archive(&of("run")).says(2, "`keep`");
-    archive(&["delete", "--older-than", "1"]).says(2, "`keep`");
-    let dry = archive(&[&of("run")[..], &["--dry-run"], &keep].concat());
-    assert_eq!(dry.summary()["documents"], 4, "{dry:?}");
-    archive(&["indexes", "--create", "--replace-settings"]).ok();
+    let other = ["--keep", r#"{"_id": 6}"#];
+    archive(&[&of("run")[..], &other].concat()).says(2, "`keep`");
+    archive(&[&["delete", "--older-than", "1"][..], &other].concat()).says(2, "`keep`");
+    // What is not given is that of the catalog, and so are all settings but the collection.
+    let short = ran(on(db)
+        .args(["archive", "--collection", "sales", "--json"])
+        .args(of("run"))
+        .arg("--dry-run"));
+    assert_eq!(short.summary()["documents"], 4, "{short:?}");
+    archive(&["indexes", "--create", "--replace-settings", "--keep", ""]).ok();
     archive(&of("plan")).ok().shows(["archived_sales"]);
     assert_eq!(archived.count_documents(doc! {}).await.unwrap(), 0);
     let run = archive(&[&of("run")[..], &["--chunk", "2"]].concat());
@@ -83,8 +88,9 @@ async fn related_documents_and_old_revisions_move() {
         let moved = run(&of_revisions, &old);
         moved.ends(0, json!({ "documents": 1, "related": 0 }));
         assert!(moved.summary()["bytes"].as_u64().unwrap() > 0 && moved.summary()["oldest"].is_string());
-        let without = run(&of_revisions[..4], &old);
-        assert_eq!(without.code, Some(2), "{without:?}");
+        run(&of_revisions[..2], &["status", "--older-than", "300"]).ends(0, json!({ "due": 0 }));
+        let other = run(&[&of_revisions[..4], &["--keep-newest-by", "other"]].concat(), &old);
+        refused(&other, "`keep_newest_by`");
 
         let of_policies: [&str; 10] = words(
             "--collection policies --archive archived_policies --id policyId \
@@ -99,6 +105,9 @@ async fn related_documents_and_old_revisions_move() {
         assert!(warning["text"].as_str().unwrap().contains("`copies`"), "{plan:?}");
         run(&of_policies, &old).ends(0, json!({ "documents": 1, "related": 1 }));
         run(&of_policies, &["verify"]).ok();
+        // The catalog has the related collections.
+        let current = run(&of_policies[..2], &["run", "--older-than", "1000"]);
+        current.ends(0, json!({ "documents": 0, "related": 0 }));
         for wrong in [
             &["--related", "revisions", "archived_revisions"][..],
             &["--related", "a", "a", "b"],
@@ -136,6 +145,35 @@ async fn wrong_options_are_refused() {
             let names = ["--collection", collection, "--archive", archive, "--age", age];
             ran(on(db).arg("archive").args(names).arg("verify")).says(2, text);
         }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_age_without_dates_is_refused() {
+    testkit::run(async |db: &TestDatabase| {
+        insert(db, "sales", [doc! { "_id": 1, "date": "yesterday" }, doc! { "_id": 2 }]).await;
+        let archive = |arguments: &[&str]| ran(on(db).args(SETTINGS).args(arguments));
+        let none = "no document of a sample of 2 documents has a date in `date`";
+        refused(&archive(&["indexes", "--create"]), none);
+        assert!(all(db, "mongo_patterns").await.is_empty());
+        archive(&["indexes", "--create", "--replace-settings"]).ok();
+        archive(&["indexes", "--create"]).ok();
+        for verb in ["run", "plan"] {
+            let warned = archive(&[verb, "--older-than", "1"]);
+            warned.begins(
+                0,
+                json!({ "type": "warning", "text": "0 of 2 documents have a date in `date`" }),
+            );
+        }
+        update(
+            db,
+            "sales",
+            doc! { "_id": 2 },
+            doc! { "$set": { "date": DateTime::now() } },
+        )
+        .await;
+        archive(&["run", "--older-than", "1"]).begins(0, json!({ "type": "summary", "documents": 0 }));
     })
     .await;
 }

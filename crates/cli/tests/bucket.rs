@@ -79,7 +79,11 @@ async fn options_override_the_profile() {
         };
         short(&["migrate", "--json"]).ends(0, json!({ "documents": 6 }));
         assert_eq!(all(db, "flat_buckets").await.len(), 6);
-        short(&["migrate", "--json", "--page-size", "20", "--collection", "other"]).ends(0, json!({ "documents": 3 }));
+        db.plain_collection::<Document>("flat_buckets").drop().await.unwrap();
+        short(&["migrate", "--json", "--page-size", "20"]).ends(0, json!({ "documents": 3 }));
+        // Another collection has other settings.
+        let other = short(&["migrate", "--page-size", "20", "--collection", "other"]);
+        other.says(2, "--key is missing");
     })
     .await;
 }
@@ -172,6 +176,28 @@ async fn a_flat_collection_with_uuids_of_the_legacy_subtype_is_refused_with_what
             assert!(refused.err.contains(part), "{part}: {}", refused.err);
         }
         assert!(!refused.err.contains("check --key"), "{}", refused.err);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_finished_migration_says_what_a_new_item_needs_and_a_new_one_what_it_does_not_keep() {
+    testkit::run(async |db| {
+        fill(db, 3, 30).await;
+        for verb in ["plan", "migrate"] {
+            bucket(db, &[verb, "--json"]).says(0, "pass --keep-ids");
+        }
+        let before = all(db, "trades").await;
+        insert(
+            db,
+            "flat",
+            [doc! { "customerId": 1, "date": mongodb::bson::DateTime::from_millis(SECOND * 1000) }],
+        )
+        .await;
+        bucket(db, &["migrate"]).says(1, "the migration has finished, and 1 of 3 keys");
+        assert_eq!(all(db, "trades").await, before);
+        let kept = bucket(db, &["migrate", "--collection", "kept", "--keep-ids", "--json"]).ok();
+        assert!(!kept.err.contains("--keep-ids"), "{kept:?}");
     })
     .await;
 }

@@ -43,16 +43,31 @@ async fn a_wrong_name_of_a_collection_is_answered_by_those_of_the_catalog() {
         outlier(db, &["indexes", "--create"]).ok();
         let names = "no bucket of that name in the catalog: trades, visits; ";
         let verify = |collection: &str| ran(on(db).args(["bucket", "--collection", collection, "verify"]));
-        refused(&verify("trade"), &format!("{names}--key is missing"));
-        refused(&verify("drug"), &format!("{names}--key is missing"));
+        refused(&verify("trade"), &format!("{names}there is no collection"));
+        insert(db, "other", [doc! {}]).await;
+        refused(&verify("other"), &format!("{names}--key is missing"));
+        let drug = "drug has the outlier pattern: `mongo-patterns outlier --collection drug verify`; --key is missing";
+        refused(&verify("drug"), drug);
+        let none = ran(on(db).args(["bucket", "verify"]));
+        refused(&none, "the catalog has trades, visits; --collection is missing");
         let trade = bucket(db, &["--collection", "trade", "verify"]);
         refused(&trade, &format!("{names}there is no collection"));
         // The catalog has the type of the keys too, which no document shows.
         verify("trades").ok();
-        let array = ran(on(db).args(["outlier", "--collection", "drugs", "verify"]));
+        let array = ran(on(db).args(["outlier", "--collection", "other", "verify"]));
         refused(
             &array,
             "no outlier of that name in the catalog: drug.reviews; --array is missing",
+        );
+        for wrong in ["--flat nosuch", "--db nosuch --flat flat"] {
+            let arguments = "bucket --collection new --key a --items b --time c migrate";
+            let ran = ran(on(db).args(arguments.split(' ')).args(wrong.split(' ')));
+            refused(&ran, "there is no collection");
+        }
+        let key = "bucket --collection new --flat other --key a --items b --time c migrate";
+        refused(
+            &ran(on(db).args(key.split(' '))),
+            "no document of new or other has a value in `a`",
         );
     })
     .await;

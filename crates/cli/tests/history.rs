@@ -139,7 +139,7 @@ async fn the_pairs_of_the_manual_are_migrated() {
         let short = ran(on(db).args(["history", "--collection", "currentPolicies", "log", "1", "--json"]));
         assert_eq!(short.json().len(), 3, "{short:?}");
         refused(&history(db, &["--revision", "number", "verify"]), "`revision`");
-        profile(db, "policyRevisions").shows(["[history]\ncollection = \"currentPolicies\""]);
+        profile(db, "policyRevisions").shows(["[[history]]\ncollection = \"currentPolicies\""]);
         history(db, &["indexes"]).ok().shows(["policyId_1_revision_1"]);
     })
     .await;
@@ -164,6 +164,8 @@ async fn documents_by_id_are_migrated() {
         assert_eq!([&first["document"]["_id"], &first["document"]["name"]], ["x", "Joe"]);
         short(&["analyze", "--json"]).ends(0, json!({ "documents_with_revisions": 2, "revisions": 2 }));
         refused(&of(&["verify", "--document-id", "other"]), "`document_id`");
+        insert(db, "currentPolicies", [doc! {}]).await;
+        insert(db, "policyRevisions", [doc! {}]).await;
         let policies = history(db, &["--document-id", "x", "verify"]);
         assert!(
             policies.code != Some(0) && policies.err.contains("document_id_field"),
@@ -193,6 +195,8 @@ async fn missing_settings_are_named() {
     testkit::run(async |db| {
         let short = |arguments: &[&str]| ran(on(db).arg("history").args(arguments));
         refused(&short(&["verify"]), "--collection");
+        insert(db, "a", [doc! {}]).await;
+        insert(db, "b", [doc! {}]).await;
         refused(&short(&["verify", "--collection", "a"]), "--revisions-collection");
         short(&["verify", "--collection", "a", "--revisions-collection", "b"]).says(2, "--id");
         let same = ["--collection", "a", "--revisions-collection", "a", "--id", "i"];

@@ -13,7 +13,11 @@ use crate::support::*;
 /// Writes a profile with a further reference, and returns its path.
 fn profile_with(folder: &Path, field: &str) -> String {
     let file = folder.join("further.toml");
-    std::fs::write(&file, format!("[[reference.further]]\n{field}\ncopy = [\"name\"]\n")).unwrap();
+    std::fs::write(
+        &file,
+        format!("[[reference]]\n[[reference.further]]\n{field}\ncopy = [\"name\"]\n"),
+    )
+    .unwrap();
     file.display().to_string()
 }
 
@@ -194,7 +198,7 @@ async fn init_recognizes_copies() {
         update(db, "orders", doc! { "_id": 3 }, doc! { "$set": more }).await;
         db.plain_collection::<Document>("mongo_patterns").drop().await.unwrap();
         profile(db, "orders").shows([
-            "[reference]",
+            "[[reference]]",
             "source_collection = \"customers\"",
             "reference = \"customer\"",
             "copy = [\"name\"]",
@@ -210,7 +214,13 @@ async fn wrong_settings_are_named() {
     testkit::run(async |db| {
         let short = |arguments: &[&str]| ran(on(db).arg("reference").args(arguments));
         refused(&short(&["verify"]), "--collection");
+        insert(db, "a", [doc! {}]).await;
         refused(&short(&["verify", "--collection", "a"]), "--source-collection");
+        refused(
+            &short(&["verify", "--collection", "a", "--source-collection", "b"]),
+            "there is no collection",
+        );
+        insert(db, "b", [doc! {}]).await;
         let two = ["verify", "--collection", "a", "--source-collection", "b"];
         refused(&short(&two), "--reference");
         refused(&short(&[&two[..], &["--reference", "c"]].concat()), "--copy");
@@ -227,10 +237,10 @@ async fn wrong_settings_are_named() {
         ] {
             refused(&reference(db, &["verify", option, value]), &format!("{option}: "));
         }
-        refused(&reference(db, &["verify", "--copy", "v"]), "`v`");
         refused(&reference(db, &["verify"]), "there is no collection");
         insert(db, "customers", [doc! {}]).await;
         insert(db, "orders", [doc! {}]).await;
+        refused(&reference(db, &["verify", "--copy", "v"]), "`v`");
         let folder = tempfile::tempdir().unwrap();
         let further = |field: &str| reference(db, &["--profile", &profile_with(folder.path(), field), "verify"]);
         refused(&further("field = \"c\"\ncollection = \"invoices\""), ".invoices");

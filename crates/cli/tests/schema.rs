@@ -43,11 +43,17 @@ async fn the_documents_of_each_version_are_counted() {
         let contacts = [doc! { "v": 2 }, doc! {}, doc! { "v": 1 }, doc! { "v": "draft" }];
         insert(db, "contacts", contacts).await;
         let versions = || ran(on(db).args(["schema", "versions", "contacts", "--version-field", "v", "--json"]));
-        versions().says(1, "indexes --create");
+        refused(&versions(), "contacts has no schema versions");
         stored.delete_one(doc! { "v": "draft" }).await.unwrap();
         let contacts = SchemaRepository::<Document>::builder(stored.clone()).version_field("v");
         contacts.build().unwrap().ensure_indexes().await.unwrap();
         stored.insert_one(doc! { "v": "draft" }).await.unwrap();
+        // The catalog has the field.
+        ran(on(db).args(["schema", "versions", "contacts"]))
+            .ok()
+            .shows(["version 2"]);
+        let wrong = ran(on(db).args(["schema", "verify", "contacts", "--version-field", "w"]));
+        refused(&wrong, "`version`");
         let counted = versions();
         let rows: Vec<_> = counted
             .json()

@@ -1,7 +1,7 @@
 //! Tests of the subset commands.
 
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
-use mongodb::bson::{Bson, Document, doc};
+use mongodb::bson::{Document, doc};
 
 use crate::support::*;
 
@@ -224,22 +224,26 @@ async fn a_profile_is_derived_from_children_or_parents() {
         };
         insert(db, "review", (0..60).map(review)).await;
         let init = ran(on(db).current_dir(folder.path()).args(["--json", "init", "review"]));
-        init.ends(0, json!({ "patterns": "bucket, embedded, subset" }));
-        let short = |arguments: &[&str]| {
-            let mut short = program();
-            short.env("MONGODB_URI", db.server().uri()).current_dir(folder.path());
-            ran(short.args(arguments))
-        };
-        short(&["subset", "migrate", "--from", "collection"]).ok();
-        let product = all(db, "product").await.remove(0);
-        let first = product.get_array("reviews").unwrap()[0].as_document().unwrap();
-        assert_eq!((first.len(), first.get("review_id")), (2, Some(&Bson::Int32(140))));
-        short(&["subset", "verify"]).ok();
-        short(&["embedded", "analyze"]).ok();
-
-        let out = profile(db, "product");
-        out.shows(["the settings are those of the catalog", "[subset]"]);
-        assert!(!out.out.contains("[embedded]"), "{out:?}");
+        init.ends(0, json!({ "settings": "bucket review_buckets" }));
+        let file = folder.path().join("mongo-patterns.toml");
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert!(
+            text.contains("# - 20 of 20 values of `product_id` are `_id`s of product"),
+            "{text}"
+        );
+        subset(db, &["migrate", "--from", "collection"]).ok();
+        for collection in ["product", "review"] {
+            let out = profile(db, collection);
+            out.shows([
+                "the settings are those of the catalog",
+                "[[subset]]",
+                "children_collection = \"review\"",
+            ]);
+            assert!(
+                !out.out.contains("[[embedded]]") && !out.out.contains("[[bucket]]"),
+                "{out:?}"
+            );
+        }
         let patron = doc! { "_id": "joe", "addresses": [{ "id": "home" }, { "id": "work" }] };
         insert(db, "patron", [patron]).await;
         let profile = profile(db, "patron").out;

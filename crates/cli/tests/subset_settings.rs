@@ -45,6 +45,7 @@ async fn computed_fields_are_options_and_settings_in_the_catalog() {
 }
 
 const BEST: &str = r#"
+[[subset]]
 [[subset.further]]
 field = "best"
 order = ["-stars"]
@@ -83,12 +84,15 @@ async fn further_subsets_are_tables_of_the_profile_and_settings_in_the_catalog()
         assert_eq!(best().await, expected);
 
         for (bad, text) in [
-            ("[[subset.further]]\nfield = \"best\"", "order"),
+            ("[[subset]]\n[[subset.further]]\nfield = \"best\"", "order"),
             (
-                "[[subset.further]]\nfield = \"best\"\norder = [\"stars\"]\nlimit = 1",
+                "[[subset]]\n[[subset.further]]\nfield = \"best\"\norder = [\"stars\"]\nlimit = 1",
                 "limit",
             ),
-            ("[[subset.further]]\nfield = \"a.b\"\norder = [\"stars\"]", "a.b"),
+            (
+                "[[subset]]\n[[subset.further]]\nfield = \"a.b\"\norder = [\"stars\"]",
+                "a.b",
+            ),
         ] {
             with_profile(bad, &["verify"]).says(2, text);
         }

@@ -9,7 +9,7 @@ use mongodb::bson::spec::BinarySubtype;
 use mongodb::bson::{Binary, Bson, Document, Uuid, doc};
 use mongodb::options::FindOneOptions;
 
-use crate::migrate::migration::{Chunks, Direction, Migration, failed, read_from};
+use crate::migrate::migration::{Compared, Chunks, Direction, Migration, failed, read_from};
 use crate::migrate::selection::check_any_valid;
 use crate::query::chunk::any_document;
 use crate::query::compare::{Keys, other_keys};
@@ -267,10 +267,15 @@ impl Migration<'_> {
         Ok(number(&one, "n") == 0)
     }
 
-    /// Checks a target that has documents, into which no unfinished migration writes.
-    pub(super) async fn check_target(&self, conn: &mut Conn<'_>) -> Result<()> {
+    /// Checks a target that has documents, into which no unfinished migration writes. A finished one has compared both sides.
+    pub(super) async fn check_target(&self, finished: Option<Compared>, conn: &mut Conn<'_>) -> Result<()> {
         let not_empty = |message: String| Err(Error::new(ErrorKind::TargetNotEmpty, message));
         if !self.allow_non_empty_target {
+            if let Some(Compared { keys, unequal, .. }) = finished.filter(|compared| compared.unequal > 0) {
+                return not_empty(format!(
+                    "the migration has finished, and {unequal} of {keys} keys have another number of items in the target now, nothing was migrated: add to the target what only the source has; or, if nothing else has written to the target, empty it, and migrate again"
+                ));
+            }
             let what = "the target has documents, nothing was migrated: empty it, or call allow_non_empty_target() if they are of other keys";
             return not_empty(what.into()).map_err(|error| error.with_remedy(Remedy::AllowNonEmptyTarget));
         }

@@ -86,17 +86,19 @@ impl Migration<'_> {
             check_no_migration_runs(self.target).await?;
         }
         let entry = self.ensure.check(conn).await?;
+        let mut finished = None;
         if record.has_begun() && !record.is_resumed() {
             let compared = self.compare(conn, self.migrated_keys()).await?;
             if compared.keys > 0 && compared.unequal == 0 {
                 return Ok(Start::Finished(compared, self.count_skipped(conn).await?));
             }
+            finished = Some(compared);
         }
         let (total, skipped) = self.check_source(conn).await?;
         if self.target_is_empty(conn).await? {
             record.start_again();
         } else if !record.is_resumed() {
-            self.check_target(conn).await?;
+            self.check_target(finished, conn).await?;
         }
         Ok(Start::From {
             total,

@@ -1,6 +1,7 @@
 //! The options of the archive.
 
 use super::{Create, DryRun, Pace};
+use crate::document_settings::ArchiveSettings;
 use crate::shard::ShardOptions;
 
 #[derive(Debug, clap::Args)]
@@ -9,36 +10,6 @@ pub(crate) struct Archive {
     pub(crate) settings: ArchiveSettings,
     #[command(subcommand)]
     pub(crate) verb: ArchiveVerb,
-}
-
-/// The collections of an archive, and what it moves.
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Settings of the pattern")]
-pub(crate) struct ArchiveSettings {
-    /// The collection with the documents.
-    #[arg(long, value_name = "NAME")]
-    pub(crate) collection: String,
-    /// The collection of the archived documents, in the same database unless another is named.
-    #[arg(long, value_name = "NAME")]
-    pub(crate) archive: String,
-    /// The database of the archive, if it is another one.
-    #[arg(long, global = true, value_name = "NAME")]
-    pub(crate) archive_db: Option<String>,
-    /// The field with the time of a document, a date.
-    #[arg(long, value_name = "FIELD")]
-    pub(crate) age: String,
-    /// Keeps the documents that match a filter, as MongoDB Extended JSON, such as {"retentionPolicy": "permanent"}.
-    #[arg(long, global = true, value_name = "FILTER")]
-    pub(crate) keep: Option<String>,
-    /// Keeps the newest of the old documents with the same value in a field: for the revisions of a history.
-    #[arg(long, value_name = "FIELD")]
-    pub(crate) keep_newest_by: Option<String>,
-    /// Moves the documents of another collection whose field has the id of a document with it. Can be repeated.
-    #[arg(long, num_args = 3, value_names = ["NAME", "ARCHIVE", "FIELD"])]
-    pub(crate) related: Vec<String>,
-    /// The field with the id that related documents have.
-    #[arg(long, value_name = "FIELD", default_value = "_id")]
-    pub(crate) id: String,
 }
 
 #[derive(Debug, clap::Subcommand)]

@@ -47,9 +47,13 @@ pub(super) async fn key_type(context: &Context, settings: &BucketSettings) -> Re
             });
         }
     }
-    Err(Failure::usage(
-        "--key-type is missing, and no document shows the type: pass int, string, objectid or uuid",
-    ))
+    let collections = candidates
+        .into_iter()
+        .filter_map(|(collection, _)| collection.as_deref());
+    let collections = collections.collect::<Vec<_>>().join(" or ");
+    Err(Failure::usage(format!(
+        "no document of {collections} has a value in `{key}`, which would show the type of the keys: check --key, or pass --key-type"
+    )))
 }
 
 /// Returns the value of the most common type among the first documents that have the field.

@@ -38,6 +38,11 @@ impl<K: Key> Work<'_, K> {
             }
             return migrate.execute(migration).await;
         }
+        let keeps_ids = self.settings.keep_ids == Some(true) || self.settings.item_id.as_deref() == Some("_id");
+        if !keeps_ids {
+            let warning = "warning: the items do not keep the `_id`s of their documents, so `migrate --back` stores new ones: pass --keep-ids to keep them";
+            self.context.output.notice(warning);
+        }
         let mut migration = self
             .buckets
             .migrate_from_flat(&flat)
@@ -91,11 +96,7 @@ impl<K: Key> Work<'_, K> {
 
     /// Migrates a live collection to another page size from that of the catalog.
     pub(super) async fn resize(&self, from: Option<u32>, rate: Option<u64>, mode: Mode) -> Outcome {
-        let collection = self.buckets.collection();
-        let stored = catalog::settings_of(self.context, collection.name())
-            .await?
-            .profile
-            .bucket;
+        let stored = catalog::stored(self.context, self.settings).await?;
         let Some(from) = from.or_else(|| stored?.page_size) else {
             return Err(Failure::usage(
                 "--from is missing, and the catalog has no settings of the collection: pass the old page size",

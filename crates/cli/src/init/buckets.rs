@@ -1,31 +1,23 @@
-//! Recognizes buckets in a sample, whichever program wrote them. Pure.
+//! Recognizes buckets in a sample, whichever program wrote them, and items that could be in buckets. Pure.
 //!
 //! # Design
 //!
 //! ## What makes documents buckets?
 //!
 //! A field is the length of their array. That alone is so for posts with a number of comments too. So one of these is
-//! needed: the index of open buckets; a time in each `_id`; the names of the manual; or a key that several documents share,
-//! with items of a time, and beside them only figures and what belongs to the key.
+//! needed: the index of open buckets; a time in each `_id`; or the names of the manual.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use mongodb::bson::{Bson, Document};
 
-use super::fields::{Fields, candidates, is_called_id, is_count, key_fields};
+use super::Seen;
+use super::sample::{Sample, integer, is_called_id, is_date, length};
 use crate::settings::BucketSettings;
 
 /// The names of the manual and its articles.
 const ARRAYS: [&str; 2] = ["history", "measurements"];
 const COUNTS: [&str; 2] = ["count", "transaction_count"];
-/// From 2001 to 2049.
-const SECONDS: std::ops::Range<i64> = 1_000_000_000..2_500_000_000;
-
-/// The settings of buckets, and notes about them.
-pub(super) struct Buckets {
-    pub(super) settings: BucketSettings,
-    pub(super) notes: Vec<String>,
-}
 
 /// The index of open buckets: the key field, the count field, the page size and the windows.
 struct OpenIndex {
@@ -41,13 +33,7 @@ impl OpenIndex {
         let mut fields = index.get_document("key").ok()?.keys();
         let (key, window) = (fields.next()?, fields.next());
         let (count, below) = index.get_document("partialFilterExpression").ok()?.iter().next()?;
-        let page_size = match below.as_document()?.get("$lt")? {
-            Bson::Int32(size) => u32::try_from(*size).ok(),
-            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a size of the legacy shell
-            Bson::Double(size) => Some(*size as u32),
-            _ => None,
-        };
-        let (key, count) = (key.clone(), count.clone());
+        let page_size = below.as_document()?.get("$lt")?;
         // The name ends with the field and the seconds, such as `_window_3600s`.
         let name = index.get_str("name").unwrap_or_default();
         let window = window.and_then(|field| {
@@ -55,221 +41,173 @@ impl OpenIndex {
             Some((field.clone(), seconds.parse().ok()?))
         });
         Some(Self {
-            key,
-            count,
-            page_size,
+            key: key.clone(),
+            count: count.clone(),
+            page_size: integer(page_size).and_then(|size| size.try_into().ok()),
             window,
         })
     }
 }
 
-/// Returns the settings of documents with an array, if they are buckets.
-pub(super) fn recognize(
-    collection: &str,
-    array: &str,
-    documents: &[Document],
-    fields: &Fields<'_>,
-    indexes: &[Document],
-) -> Option<Buckets> {
-    let mut open = indexes.iter().filter_map(OpenIndex::of);
-    let index = open.find(|index| is_count(documents, array, &index.count));
-    let count = match &index {
-        Some(index) => index.count.as_str(),
-        None => count_field(documents, array)?,
+/// Adds the settings of documents with an array, if they are buckets.
+pub(super) fn recognize(sample: &Sample, array: &str, seen: &mut Seen) -> bool {
+    let mut open = sample.indexes.iter().filter_map(OpenIndex::of);
+    let open = open.find(|open| sample.is_count(array, &open.count));
+    let count = open.as_ref().map(|open| open.count.as_str());
+    let Some(count) = count.or_else(|| count_field(sample, array)) else {
+        return false;
     };
-    let but = [array, count];
-    let time = time_field(documents, array);
-    let keys = key_fields(documents.len(), fields, &but);
-    let mut shared = keys.iter().filter(|key| has_only_figures(documents, key, but));
-    let shared = shared.next().filter(|_| time.is_some());
-    let key = match &index {
-        Some(index) => Some(index.key.as_str()),
-        None => key_of_ids(documents, fields, &but)
-            .or_else(|| shared.or(keys.first()).copied())
-            .or_else(|| only_id(documents, fields, &but)),
-    };
-    let why = if index.is_some() {
-        "there is an index of open buckets".to_owned()
-    } else if documents
-        .iter()
-        .all(|document| document.get("_id").is_some_and(has_time))
-    {
-        "`_id` contains a time".to_owned()
+    let why = if open.is_some() {
+        "there is an index of open buckets"
+    } else if sample.has("_id", |id| parts(id).any(|part| part.len() == 10 || part.len() == 13)) {
+        "`_id` contains a time"
     } else if ARRAYS.contains(&array) && COUNTS.contains(&count) {
-        "these are names of the manual".to_owned()
+        "these are names of the manual"
     } else {
-        format!("several documents have one `{}`", shared?)
+        seen.note(format!(
+            "`{count}` is the length of `{array}`: these could be buckets, but no index and no time in `_id` shows it"
+        ));
+        return false;
     };
-
-    let longest = fields.get(array).map_or(0, |field| field.longest);
-    let window = index.as_ref().and_then(|index| index.window.as_ref());
-    let mut notes = vec![
-        format!("`{count}` is the length of `{array}`, and {why}: these are buckets"),
-        match &index {
-            Some(OpenIndex { window: None, .. }) => {
-                "key, count and page size are those of the index of open buckets".to_owned()
-            }
-            Some(_) => "key, count, page size and windows are those of the index of open buckets".to_owned(),
-            None => format!("the fullest has {longest} items: check that this is the page size"),
-        },
-    ];
+    let key = match &open {
+        Some(open) => Some(open.key.as_str()),
+        None => key(sample, &[array, count]),
+    };
+    let longest = sample.longest(array);
+    seen.note(format!(
+        "`{count}` is the length of `{array}`, and {why}: these are buckets"
+    ));
+    seen.note(match &open {
+        Some(_) => "key, count, page size and windows are those of the index of open buckets".to_owned(),
+        None => format!("the fullest has {longest} items: check that this is the page size"),
+    });
     if key.is_none() {
-        notes.push("no field is a candidate for the key: set it".to_owned());
+        seen.note("no field is a candidate for the key: set it".to_owned());
     }
-    if !documents
-        .iter()
-        .all(|document| document.get("_id").is_some_and(has_second))
-    {
-        notes.push("`_id` is not a key and a second: `bucket repair` writes such `_id`s".to_owned());
+    if !sample.has("_id", |id| parts(id).any(|part| part.len() == 10)) {
+        seen.note("`_id` is not a key and a second: `bucket repair` writes such `_id`s".to_owned());
     }
-    let settings = BucketSettings {
-        collection: Some(collection.to_owned()),
+    let page_size = match &open {
+        Some(open) => open.page_size,
+        None => u32::try_from(longest).ok(),
+    };
+    let (window_field, window_seconds) = open.as_ref().and_then(|open| open.window.clone()).unzip();
+    seen.profile.bucket.push(BucketSettings {
+        collection: Some(sample.collection.clone()),
+        item_id: key.and_then(|key| item_id(sample, key, array)),
         key: key.map(str::to_owned),
         items: Some(array.to_owned()),
-        time: time.map(str::to_owned),
+        time: time_field(sample, array).map(str::to_owned),
         count: Some(count.to_owned()).filter(|count| count != "count"),
-        window_seconds: window.map(|(_, seconds)| *seconds),
-        window_field: window.map(|(field, _)| field.clone()).filter(|field| field != "window"),
-        page_size: match &index {
-            Some(index) => index.page_size,
-            None => u32::try_from(longest).ok(),
-        },
+        window_seconds,
+        window_field: window_field.filter(|field| field != "window"),
+        page_size,
         ..BucketSettings::default()
+    });
+    true
+}
+
+/// Adds settings for documents without arrays, if a field groups them, and another one is their time.
+pub(super) fn of_items(sample: &Sample, seen: &mut Seen) {
+    let names = sample.names();
+    let time = names.iter().find(|name| sample.has(name, is_date));
+    let (Some(key), Some(time)) = (sample.key_fields(&[]).first().copied(), time) else {
+        seen.note(
+            "documents without arrays, of which no field groups several, or no field is a date in all".to_owned(),
+        );
+        return;
     };
-    Some(Buckets { settings, notes })
+    for line in [
+        "one document per item, without arrays: these could be the source of `bucket migrate`",
+        &format!("`{key}` could be the key, which groups the items, and `{time}` the time of an item"),
+        "`bucket analyze` recommends a pattern and a size",
+    ] {
+        seen.note(line.to_owned());
+    }
+    seen.profile.bucket.push(BucketSettings {
+        collection: Some(format!("{}_buckets", sample.collection)),
+        flat: Some(sample.collection.clone()),
+        key: Some(key.to_owned()),
+        items: Some("items".to_owned()),
+        time: Some((*time).to_owned()),
+        page_size: Some(10),
+        ..BucketSettings::default()
+    });
 }
 
 /// Returns the field that is the length of the array. One of an unusual name must have different values, because a constant
 /// can be equal by chance.
-fn count_field<'d>(documents: &'d [Document], array: &str) -> Option<&'d str> {
-    let lengths = documents
-        .iter()
-        .map(|document| document.get_array(array).map_or(0, Vec::len));
+fn count_field<'s>(sample: &'s Sample, array: &str) -> Option<&'s str> {
+    let lengths = sample.documents.iter().map(|document| length(document, array));
     let is_constant = lengths.collect::<BTreeSet<usize>>().len() < 2;
     let rank = |name: &str| match COUNTS.iter().position(|count| *count == name) {
         Some(position) => position,
         None if name.to_lowercase().contains("count") => COUNTS.len(),
         None => COUNTS.len() + 1,
     };
-    let names = documents.first()?.keys().map(String::as_str);
-    let counts = names.filter(|name| is_count(documents, array, name));
+    let counts = sample.names().into_iter().filter(|name| sample.is_count(array, name));
     counts
         .filter(|name| !is_constant || rank(name) <= COUNTS.len())
         .min_by_key(|name| rank(name))
 }
 
-/// Returns the field whose value is in each `_id`: before its second, or as a field of it.
-fn key_of_ids<'f>(documents: &[Document], fields: &'f Fields<'_>, but: &'f [&str]) -> Option<&'f str> {
-    let is_in_ids = |name: &str| {
-        let ids = documents
-            .iter()
-            .map(|document| document.get("_id").zip(document.get(name)));
-        let is_in = |(id, value): (&Bson, &Bson)| match id {
-            Bson::String(id) => text(value).is_some_and(|text| {
-                let rest = id.strip_prefix(text.as_str());
-                rest.is_some_and(|rest| rest.starts_with(|next: char| !next.is_alphanumeric()))
-            }),
-            Bson::Document(id) => id.values().any(|part| part == value),
-            _ => false,
+/// Returns the field whose value is in each `_id`, or that groups the documents, or the only one that is named like an id.
+fn key<'s>(sample: &'s Sample, but: &[&str]) -> Option<&'s str> {
+    let is_in_id = |name: &str, document: &Document| {
+        let (Some(Bson::String(id)), Some(value)) = (document.get("_id"), document.get(name)) else {
+            return false;
         };
-        ids.into_iter().all(|id| id.is_some_and(is_in))
+        let value = match value {
+            Bson::String(text) => text.clone(),
+            Bson::ObjectId(id) => id.to_hex(),
+            value => value.to_string(),
+        };
+        let rest = id.strip_prefix(value.as_str());
+        rest.is_some_and(|rest| rest.starts_with(|next: char| !next.is_alphanumeric()))
     };
-    candidates(documents.len(), fields, but)
-        .filter(|(name, _)| is_in_ids(name))
-        .min_by_key(|(name, field)| (!field.groups(), !is_called_id(name)))
-        .map(|(name, _)| name)
+    let candidates = sample.candidates(but);
+    let mut ids = candidates.iter().filter(|name| is_called_id(name));
+    let only_id = ids.next().filter(|_| ids.next().is_none());
+    let is_in_ids = |name: &&&str| sample.documents.iter().all(|document| is_in_id(name, document));
+    let in_ids = candidates
+        .iter()
+        .filter(is_in_ids)
+        .min_by_key(|name| !is_called_id(name));
+    in_ids
+        .copied()
+        .or_else(|| sample.key_fields(but).first().copied())
+        .or(only_id.copied())
 }
 
-/// Returns the only field that is named like an id, for a sample in which each key has one bucket.
-fn only_id<'f>(documents: &[Document], fields: &'f Fields<'_>, but: &'f [&str]) -> Option<&'f str> {
-    let mut ids = candidates(documents.len(), fields, but).filter(|(name, _)| is_called_id(name));
-    ids.next().filter(|_| ids.next().is_none()).map(|(name, _)| name)
-}
-
-/// Returns the text of a key in an `_id`.
-fn text(value: &Bson) -> Option<String> {
-    match value {
-        Bson::String(text) => Some(text.clone()),
-        Bson::Int32(number) => Some(number.to_string()),
-        Bson::Int64(number) => Some(number.to_string()),
-        Bson::Double(number) => Some(number.to_string()),
-        Bson::ObjectId(id) => Some(id.to_hex()),
+/// Returns the field of the items in a unique index after the key.
+fn item_id(sample: &Sample, key: &str, array: &str) -> Option<String> {
+    let mut indexes = sample.indexes();
+    indexes.find_map(|(keys, is_unique)| match keys[..] {
+        [of, path] if is_unique && of == key => Some(path.strip_prefix(array)?.strip_prefix('.')?.to_owned()),
         _ => None,
-    }
+    })
 }
 
-/// Returns whether an `_id` contains a second or a millisecond, as part of its text or as a field.
-fn has_time(id: &Bson) -> bool {
-    match id {
-        Bson::String(id) => parts(id).any(|part| part.len() == 13) || has_second_text(id),
-        Bson::Document(id) => id.values().any(|part| match part {
-            Bson::DateTime(_) => true,
-            Bson::Int64(time) => SECONDS.contains(time) || SECONDS.contains(&(time / 1000)),
-            Bson::Int32(time) => SECONDS.contains(&i64::from(*time)),
-            #[allow(clippy::cast_possible_truncation)] // a number of the legacy shell
-            Bson::Double(time) => SECONDS.contains(&(*time as i64)) || SECONDS.contains(&((*time / 1000.0) as i64)),
-            _ => false,
-        }),
-        _ => false,
-    }
-}
-
-/// Returns whether an `_id` is a text with a second, as the library writes it.
-fn has_second(id: &Bson) -> bool {
-    id.as_str().is_some_and(has_second_text)
-}
-
-fn has_second_text(id: &str) -> bool {
-    parts(id).any(|part| part.len() == 10)
-}
-
-/// Returns the numbers of an `_id` after its first part.
-fn parts(id: &str) -> impl Iterator<Item = &str> {
-    let parts = id.split(|part: char| !part.is_alphanumeric()).skip(1);
+/// Returns the numbers of a text after its first part.
+fn parts(id: &Bson) -> impl Iterator<Item = &str> {
+    let parts = id
+        .as_str()
+        .unwrap_or_default()
+        .split(|part: char| !part.is_alphanumeric())
+        .skip(1);
     parts.filter(|part| part.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// Returns the field of the items that is a date in all of them.
-fn time_field<'d>(documents: &'d [Document], array: &str) -> Option<&'d str> {
-    let items = || {
-        documents
-            .iter()
-            .filter_map(|document| document.get_array(array).ok())
-            .flatten()
-    };
+fn time_field<'s>(sample: &'s Sample, array: &str) -> Option<&'s str> {
     let has_date = |item: &Bson, name: &str| {
         let item = item.as_document();
-        item.is_some_and(|item| matches!(item.get(name), Some(Bson::DateTime(_))))
+        item.is_some_and(|item| item.get(name).is_some_and(is_date))
     };
-    let names = items().next()?.as_document()?.keys();
+    let names = sample.elements(array).next()?.as_document()?.keys();
     names
         .map(String::as_str)
-        .find(|name| items().all(|item| has_date(item, name)))
-}
-
-/// Returns whether documents have only numbers and dates beside their key, items and count, and values that are the same in
-/// all documents of a key.
-fn has_only_figures(documents: &[Document], key: &str, but: [&str; 2]) -> bool {
-    let mut of_keys: BTreeMap<(String, &str), &Bson> = BTreeMap::new();
-    let own = |name: &str| name == "_id" || name == key || but.contains(&name);
-    documents.iter().all(|document| {
-        let key = document.get(key).map(Bson::to_string).unwrap_or_default();
-        let mut others = document.iter().filter(|(name, _)| !own(name));
-        others.all(|(name, value)| {
-            let of_key = (key.clone(), name.as_str());
-            is_figure(value) || *of_keys.entry(of_key).or_insert(value) == value
-        })
-    })
-}
-
-fn is_figure(value: &Bson) -> bool {
-    match value {
-        Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_) | Bson::Decimal128(_) | Bson::DateTime(_) | Bson::Null => {
-            true
-        }
-        Bson::Document(figures) => figures.values().all(is_figure),
-        _ => false,
-    }
+        .find(|name| sample.elements(array).all(|item| has_date(item, name)))
 }
 
 #[cfg(test)]
@@ -278,14 +216,13 @@ mod tests {
     use mongodb::bson::{DateTime, doc};
 
     use super::*;
-    use crate::init::fields;
-
-    const SECOND: i64 = 1_698_335_223;
+    use crate::init::sample;
 
     fn seen(documents: &[Document], indexes: &[Document]) -> Option<BucketSettings> {
-        let fields = fields::of(documents);
-        let array = fields.iter().find(|(_, field)| field.arrays > 0).unwrap().0;
-        recognize("trades", array, documents, &fields, indexes).map(|found| found.settings)
+        let sample = sample::sample("trades", documents.iter().cloned(), indexes);
+        let mut seen = Seen::default();
+        recognize(&sample, sample.array().unwrap(), &mut seen);
+        seen.profile.bucket.pop()
     }
 
     fn is(settings: Option<BucketSettings>, key: &str, array: &str, count: Option<&str>) {
@@ -311,18 +248,12 @@ mod tests {
     #[test]
     fn buckets_of_other_programs_are_recognized_whatever_their_ids() {
         for (number, keys) in [(1, 1), (20, 1), (20, 6), (20, 20)] {
-            let sensors: [(&str, &dyn Fn(i32) -> Bson); 5] = [
-                ("object ids", &|_| ObjectId::new().into()),
-                ("numbers", &Bson::Int32),
-                ("milliseconds", &|n| {
-                    format!("{}_{}", n % keys, SECOND * 1000 + i64::from(n)).into()
-                }),
-                ("documents", &|n| doc! { "sensor_id": n % keys, "page": n }.into()),
-                ("dates", &|n| {
-                    doc! { "sensor": n % keys, "day": DateTime::from_millis(SECOND) }.into()
-                }),
+            let ids: [&dyn Fn(i32) -> Bson; 3] = [
+                &|_| ObjectId::new().into(),
+                &|n| format!("{}_169833522300{}", n % keys, n % 10).into(),
+                &|n| doc! { "sensor_id": n % keys, "page": n }.into(),
             ];
-            for (ids, id) in sensors {
+            for id in ids {
                 let bucket = |n: i32| {
                     doc! {
                         "_id": id(n), "sensor_id": n % keys, "start_date": DateTime::from_millis(i64::from(n)),
@@ -330,76 +261,59 @@ mod tests {
                     }
                 };
                 let buckets: Vec<Document> = (0..number).map(bucket).collect();
-                let found = seen(&buckets, &[]);
-                assert!(found.is_some(), "{ids}: {number} of {keys}");
-                is(found, "sensor_id", "measurements", Some("transaction_count"));
+                is(
+                    seen(&buckets, &[]),
+                    "sensor_id",
+                    "measurements",
+                    Some("transaction_count"),
+                );
             }
         }
     }
 
     #[test]
-    fn buckets_of_other_names_are_recognized_by_a_shared_key() {
-        let bucket = |n: i32| {
-            doc! {
-                "_id": ObjectId::new(), "device": format!("device{}", n % 6), "room": format!("room{}", n % 2),
-                "values": items(1 + n % 3), "nsamples": 1 + n % 3, "figures": { "min": 1, "max": 2.5 },
-            }
-        };
-        let buckets: Vec<Document> = (0..20).map(bucket).collect();
-        is(seen(&buckets, &[]), "device", "values", Some("nsamples"));
-    }
-
-    #[test]
     fn lists_with_a_length_are_no_buckets() {
         let post = |n: i32| {
-            doc! {
-                "_id": ObjectId::new(), "author_id": n % 6, "title": format!("title {n}"), "comments": items(n % 3),
-                "comment_count": n % 3,
-            }
+            doc! { "_id": ObjectId::new(), "author_id": n % 6, "comments": items(n % 3), "comment_count": n % 3 }
         };
         let posts: Vec<Document> = (0..20).map(post).collect();
         assert!(seen(&posts, &[]).is_none());
-        let overflow = |n: i32| doc! { "_id": n, "book_id": n % 6, "seq": n, "count": n % 3, "extras": vec![1; usize::try_from(n % 3).unwrap()] };
-        let overflow: Vec<Document> = (0..20).map(overflow).collect();
-        assert!(seen(&overflow, &[]).is_none());
         let differ = |n: i32| doc! { "_id": "7_1698335223", "sensor_id": 1, "count": n, "measurements": items(2) };
         assert!(seen(&[differ(2), differ(3)], &[]).is_none());
     }
 
     #[test]
-    fn the_index_of_open_buckets_names_key_count_and_page_size() {
-        let bucket = doc! { "_id": 5, "customerId": 7, "shopId": 1, "n": 1, "history": [{ "qty": 1 }] };
-        let other = doc! { "v": 2, "key": { "stock": 1 }, "name": "stock", "partialFilterExpression": { "stock": { "$lt": 5 } } };
-        let index = doc! {
-            "v": 2, "key": { "customerId": 1 }, "name": "customerId_1_n_lt_50", "unique": true,
-            "partialFilterExpression": { "n": { "$lt": 50 } },
+    fn indexes_name_key_count_page_size_windows_and_the_id_of_an_item() {
+        let hour = DateTime::from_millis(1_698_332_400_000);
+        let bucket = doc! { "_id": 5, "sensorId": 7, "shopId": 1, "window": hour, "n": 1, "readings": [{ "date": hour, "id": 1 }] };
+        let other =
+            doc! { "key": { "stock": 1 }, "name": "stock", "partialFilterExpression": { "stock": { "$lt": 5 } } };
+        let ids = doc! { "key": { "sensorId": 1, "readings.id": 1 }, "name": "ids", "unique": true };
+        let seen = |name: &str| {
+            let open = doc! {
+                "key": { "sensorId": 1, "window": 1 }, "name": name, "unique": true,
+                "partialFilterExpression": { "n": { "$lt": 50 } },
+            };
+            let found = seen(std::slice::from_ref(&bucket), &[other.clone(), open, ids.clone()]).unwrap();
+            assert_eq!((found.page_size, found.item_id.as_deref()), (Some(50), Some("id")));
+            is(Some(found.clone()), "sensorId", "readings", Some("n"));
+            (found.window_seconds, found.window_field)
         };
-        let indexes = [doc! { "key": { "_id": 1 } }, other, index];
-        let found = seen(&[bucket], &indexes).unwrap();
-        assert_eq!(found.page_size, Some(50));
-        is(Some(found), "customerId", "history", Some("n"));
+        assert_eq!(seen("sensorId_1_n_lt_50_window_3600s"), (Some(3600), None));
+        assert_eq!(seen("sensorId_1_window_1"), (None, None));
     }
 
     #[test]
-    fn the_index_of_open_buckets_names_the_windows() {
-        let hour = DateTime::from_millis(1_698_332_400_000);
-        let bucket =
-            doc! { "_id": "7_1698335223", "sensorId": 7, "window": hour, "count": 1, "readings": [{ "date": hour }] };
-        let index = |name: &str| {
-            doc! {
-                "v": 2, "key": { "sensorId": 1, "window": 1 }, "name": name, "unique": true,
-                "partialFilterExpression": { "count": { "$lt": 50 } },
-            }
+    fn items_without_a_key_or_a_time_suggest_nothing() {
+        let seen = |trade: &dyn Fn(i32) -> Document| {
+            let mut seen = Seen::default();
+            of_items(&sample::sample("trades", (0..20).map(trade), &[]), &mut seen);
+            seen.profile.bucket.pop()
         };
-        let seen = |name: &str| {
-            let bucket = seen(std::slice::from_ref(&bucket), &[index(name)]).unwrap();
-            (bucket.key, bucket.page_size, bucket.window_seconds, bucket.window_field)
-        };
-        let key = Some("sensorId".to_owned());
-        assert_eq!(
-            seen("sensorId_1_count_lt_50_window_3600s"),
-            (key.clone(), Some(50), Some(3600), None)
-        );
-        assert_eq!(seen("sensorId_1_window_1"), (key, Some(50), None, None));
+        let flat = seen(&|n| doc! { "_id": n, "tradeId": n, "customerId": n % 3, "date": DateTime::now() }).unwrap();
+        let names = [&flat.key, &flat.time, &flat.flat, &flat.collection].map(Option::as_deref);
+        assert_eq!(names, ["customerId", "date", "trades", "trades_buckets"].map(Some));
+        assert!(seen(&|n| doc! { "_id": n, "tradeId": n, "shopId": 5, "date": DateTime::now() }).is_none());
+        assert!(seen(&|n| doc! { "_id": n, "customerId": n % 3 }).is_none());
     }
 }

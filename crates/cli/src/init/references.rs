@@ -1,19 +1,19 @@
 //! Suggests settings for copies of other documents: documents with an `_id` and a version, whose `_id`s another collection
-//! has. Only the search for the sources reads the server.
+//! has.
 
 use std::collections::BTreeSet;
 
 use futures::TryStreamExt;
-use mongo_patterns_core::catalog;
 use mongodb::bson::{Bson, Document, doc};
 
-use super::inspect::Inspection;
+use super::Seen;
+use super::lists::LOOKED_UP;
+use super::others;
+use super::sample::{Sample, integer};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::settings::{ReferenceField, ReferenceSettings};
 
-/// The number of copies whose sources are looked up.
-const LOOKED_UP: usize = 20;
 /// The name of the version.
 const VERSION: &str = "v";
 
@@ -22,89 +22,76 @@ const VERSION: &str = "v";
 struct Candidate {
     field: String,
     is_array: bool,
+    /// Some of them.
     copies: Vec<Document>,
 }
 
 /// Searches for fields with copies, and for their sources. All fields of the first collection of sources are of one
 /// pattern.
-pub(super) async fn find(
-    context: &Context,
-    seen: &mut Inspection,
-    collection: &str,
-    documents: &[Document],
-) -> Result<(), Failure> {
-    let candidates = candidates(documents);
+pub(super) async fn find(context: &Context, sample: &Sample, seen: &mut Seen) -> Result<(), Failure> {
+    let candidates = candidates(sample);
     if candidates.is_empty() {
         return Ok(());
     }
-    let names = context.database.list_collection_names().await?;
-    let names = names
-        .iter()
-        .filter(|name| *name != collection && *name != catalog::COLLECTION);
-    let mut found: Option<(String, Vec<ReferenceField>)> = None;
-    for candidate in &candidates {
-        let mut names: Vec<&String> = names.clone().collect();
-        // `customer` is probably a copy of one of `customers`.
-        names.sort_by_key(|name| !name.to_lowercase().starts_with(&candidate.field.to_lowercase()));
-        for name in names {
-            if found.as_ref().is_some_and(|(sources, _)| sources != name) {
-                continue;
-            }
-            let sources = sources(context, name, candidate).await?;
-            let Some(reference) = reference(candidate, &sources) else {
-                continue;
-            };
-            let first = || (name.clone(), Vec::new());
-            found.get_or_insert_with(first).1.push(reference);
-            break;
+    for name in others::names(context, &sample.collection).await? {
+        let mut references = Vec::new();
+        for candidate in &candidates {
+            let sources = sources(context, &name, candidate).await?;
+            references.extend(reference(candidate, &sources));
         }
-    }
-    if let Some((sources, references)) = found {
-        suggest(seen, collection, sources, references);
+        let mut references = references.into_iter();
+        let Some(first) = references.next() else { continue };
+        let further: Vec<ReferenceField> = references.collect();
+        seen.note(format!(
+            "`{}` has the `_id`, a version and fields of documents of {name}: a copy",
+            first.field
+        ));
+        seen.note("fields that have another name in the copy are not found: add them to `copy`".to_owned());
+        seen.profile.reference.push(ReferenceSettings {
+            collection: Some(sample.collection.clone()),
+            source_collection: Some(name),
+            reference: Some(first.field),
+            copy: Some(first.copy),
+            array: first.array.then_some(true),
+            snapshot: first.snapshot.then_some(true),
+            further: (!further.is_empty()).then_some(further),
+            ..ReferenceSettings::default()
+        });
+        return Ok(());
     }
     Ok(())
 }
 
 /// Returns the fields whose values are documents with an `_id` and a version.
-fn candidates(documents: &[Document]) -> Vec<Candidate> {
-    let names: BTreeSet<&String> = documents.iter().flat_map(Document::keys).collect();
-    let candidate = |field: &String| {
-        let values = || documents.iter().filter_map(|document| document.get(field));
-        let values = || values().filter(|value| !matches!(value, Bson::Null));
-        let is_array = values().all(|value| value.as_array().is_some());
+fn candidates(sample: &Sample) -> Vec<Candidate> {
+    let candidate = |field: &str| {
+        let values = sample.documents.iter().filter_map(|document| document.get(field));
+        let values: Vec<&Bson> = values.filter(|value| !matches!(value, Bson::Null)).collect();
+        let is_array = values.iter().all(|value| value.as_array().is_some());
         let all: Vec<&Bson> = match is_array {
-            true => values().filter_map(Bson::as_array).flatten().collect(),
-            false => values().collect(),
+            true => sample.elements(field).collect(),
+            false => values,
         };
-        let copies: Option<Vec<Document>> = all.iter().map(|value| value.as_document().cloned()).collect();
+        let is_copy = |copy: &&Document| copy.contains_key("_id") && version(copy).is_some();
+        let copies: Option<Vec<&Document>> = all.iter().map(|copy| copy.as_document().filter(is_copy)).collect();
         let copies = copies.filter(|copies| !copies.is_empty())?;
-        let is_copy = |copy: &Document| copy.contains_key("_id") && version(copy).is_some();
-        copies.iter().all(is_copy).then(|| Candidate {
-            field: field.clone(),
+        Some(Candidate {
+            field: field.to_owned(),
             is_array,
-            copies,
+            copies: copies.into_iter().take(LOOKED_UP).cloned().collect(),
         })
     };
-    names.into_iter().filter_map(candidate).collect()
+    sample.names().into_iter().filter_map(candidate).collect()
 }
 
 fn version(document: &Document) -> Option<i64> {
-    match *document.get(VERSION)? {
-        Bson::Int32(version) => Some(version.into()),
-        Bson::Int64(version) => Some(version),
-        _ => None,
-    }
+    document.get(VERSION).and_then(integer)
 }
 
-/// Reads the sources of some copies.
+/// Reads the sources of copies.
 async fn sources(context: &Context, name: &str, candidate: &Candidate) -> Result<Vec<Document>, Failure> {
-    let ids: Vec<&Bson> = candidate
-        .copies
-        .iter()
-        .take(LOOKED_UP)
-        .filter_map(|copy| copy.get("_id"))
-        .collect();
-    let conditions: Vec<Document> = ids.iter().map(|id| doc! { "_id": { "$eq": id } }).collect();
+    let ids = candidate.copies.iter().filter_map(|copy| copy.get("_id"));
+    let conditions: Vec<Document> = ids.map(|id| doc! { "_id": { "$eq": id } }).collect();
     let collection = context.database.collection::<Document>(name);
     let found = collection.find(doc! { "$or": conditions }).await;
     let found = found.map_err(Failure::on(collection.namespace()))?;
@@ -114,10 +101,13 @@ async fn sources(context: &Context, name: &str, candidate: &Candidate) -> Result
 /// Returns the reference, if most of the copies have a source, and fields of it. One with an older copy is taken for a
 /// snapshot: as such no call changes its copies.
 fn reference(candidate: &Candidate, sources: &[Document]) -> Option<ReferenceField> {
-    let looked_up = || candidate.copies.iter().take(LOOKED_UP);
+    let copies = &candidate.copies;
     let source_of = |copy: &Document| sources.iter().find(|source| source.get("_id") == copy.get("_id"));
-    let pairs: Vec<(&Document, &Document)> = looked_up().filter_map(|copy| Some((copy, source_of(copy)?))).collect();
-    if pairs.len() * 2 <= looked_up().count() {
+    let pairs: Vec<(&Document, &Document)> = copies
+        .iter()
+        .filter_map(|copy| Some((copy, source_of(copy)?)))
+        .collect();
+    if pairs.len() * 2 <= copies.len() {
         return None;
     }
     let is_older = |(copied, source): &(&Document, &Document)| version(copied) < version(source);
@@ -153,40 +143,16 @@ fn paths(path: String, copied: &Bson, source: Option<&Bson>, found: &mut BTreeSe
     }
 }
 
-fn suggest(seen: &mut Inspection, collection: &str, sources: String, references: Vec<ReferenceField>) {
-    let mut references = references.into_iter();
-    let Some(first) = references.next() else { return };
-    seen.notes.push(format!(
-        "`{}` has the `_id`, a version and fields of documents of {sources}: a reference with a copy",
-        first.field
-    ));
-    seen.notes
-        .push("fields that have another name in the copy are not found: add them to `copy`".to_owned());
-    let further: Vec<ReferenceField> = references.collect();
-    seen.profile.reference = Some(ReferenceSettings {
-        collection: Some(collection.to_owned()),
-        source_collection: Some(sources),
-        reference: Some(first.field),
-        copy: Some(first.copy),
-        array: first.array.then_some(true),
-        snapshot: first.snapshot.then_some(true),
-        version_field: None,
-        source_key: None,
-        further: (!further.is_empty()).then_some(further),
-    });
-    seen.patterns.push("reference");
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::init::sample;
 
-    fn orders() -> Vec<Document> {
+    fn orders() -> Sample {
         let copy =
             |id: i32| doc! { "_id": id, "name": "Ann", "address": { "city": "Dublin" }, "v": 1_i64, "note": "x" };
-        (0..9)
-            .map(|n| doc! { "_id": n, "customer": copy(n % 3), "address": { "_id": n } })
-            .collect()
+        let order = |n: i32| doc! { "_id": n, "customer": copy(n % 3), "address": { "_id": n } };
+        sample::sample("orders", (0..9).map(order), &[])
     }
 
     #[test]
@@ -195,8 +161,8 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].field.as_str(), found[0].is_array), ("customer", false));
         let array = doc! { "_id": 1, "products": [{ "_id": 1, "v": 0 }, { "_id": 2, "v": 3 }] };
-        assert!(candidates(&[array])[0].is_array);
-        assert!(candidates(&[doc! { "_id": 1, "products": [] }]).is_empty());
+        assert!(candidates(&sample::sample("orders", [array], &[]))[0].is_array);
+        assert!(candidates(&sample::sample("orders", [doc! { "products": [] }], &[])).is_empty());
     }
 
     #[test]

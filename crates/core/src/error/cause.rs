@@ -125,7 +125,7 @@ pub(super) fn classify(error: &CommandError) -> (ErrorKind, Cow<'static, str>) {
         ),
         DriverKind::ServerSelection { .. } | DriverKind::DnsResolve { .. } => (
             ErrorKind::ServerSelection,
-            "no MongoDB server was found: check that it runs, and check the address and the TLS settings in the connection string",
+            "no MongoDB server was found: check that it runs, and check the address, the TLS settings and `replicaSet` in the connection string",
         ),
         DriverKind::Io(_) | DriverKind::ConnectionPoolCleared { .. } => (
             ErrorKind::Network,
