@@ -157,6 +157,13 @@ pub(super) fn cases(db: &TestDatabase) -> Vec<Case> {
             Box::new(references_to(db, "customers", "customer")),
         ),
         (
+            "the children of a subset and the overflow documents of a list",
+            Box::new(subset(db, "notes").build().unwrap()),
+            Box::new(overflowing(db, "views", "more_of_views", "notes")),
+            &[".notes`", "subset pattern", "use another one"],
+            Box::new(list(db, "views", "more_of_views")),
+        ),
+        (
             "buckets and embedded children",
             Box::new(buckets(db, "orders")),
             Box::new(embedded(db, "lines")),

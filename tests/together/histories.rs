@@ -13,7 +13,7 @@ use mongo_patterns::reference::ReferenceRepository;
 use mongo_patterns::schema::SchemaRepository;
 use mongo_patterns::{Error, Repository};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
-use mongodb::bson::{Document, doc};
+use mongodb::bson::{Bson, Document, doc};
 use serde::{Deserialize, Serialize};
 
 use super::repositories::{intervals, list, of};
@@ -319,4 +319,64 @@ async fn a_document_is_restored_or_in_the_trash() {
         assert_eq!(findings, []);
     })
     .await;
+}
+
+/// The application requires content, and allows no fields but these.
+#[tokio::test]
+async fn a_validator_of_the_application_lets_documents_be_deleted() {
+    testkit::run(async |db| {
+        let history = HistoryRepository::<Document>::builder(of(db, "orders"), of(db, "revisions")).id_field("_id");
+        let history = history
+            .time_field("at")
+            .change_fields(["by", "reason"]).build().unwrap();
+        let views = Counters::builder(of(db, "orders")).field("views").build().unwrap();
+        let trash = trash(db);
+        for repository in [&history as &dyn Repository, &views, &trash] {
+            repository.ensure_indexes().await.unwrap();
+        }
+        let fields = ["_id", "name", "revision", "at", "deleted", "by", "reason", "views", "views_batches"];
+        let properties: Document = fields.map(|field| (field.to_owned(), doc! {}.into())).into_iter().collect();
+        let schema = doc! { "required": ["name"], "additionalProperties": false, "properties": properties };
+        let validator = doc! { "collMod": "orders", "validator": { "$jsonSchema": schema } };
+        db.database().run_command(validator).await.unwrap();
+        for id in 1..=3 {
+            let described = doc! { "by": "Ann", "reason": "new" };
+            history.insert(&doc! { "_id": id, "name": "first" }).with(described).await.unwrap();
+            views.add(id, 5).unwrap();
+            views.flush().await.unwrap();
+            let by = || doc! { "by": "Bob" };
+            let deleted = match id {
+                1 => history.delete(id).with(by()).await,
+                2 => history.delete(id).with(by()).through(&trash).await,
+                _ => {
+                    let mut session = db.client().start_session().await.unwrap();
+                    session.start_transaction().await.unwrap();
+                    let deleted = history.delete(id).with(by()).session(&mut session).await;
+                    session.commit_transaction().await.unwrap();
+                    deleted
+                }
+            };
+            assert_eq!(deleted.unwrap().revision, Some(2));
+            assert_eq!(count(db, "orders", doc! { "_id": id }).await, 0);
+            let revisions = of(db, "revisions");
+            let revision = revisions.find_one(doc! { "documentId": id, "revision": 2 });
+            let mut revision = revision.await.unwrap().unwrap();
+            for field in ["_id", "at", "views_batches"] {
+                assert!(revision.remove(field).is_some());
+            }
+            let expected = doc! {
+                "documentId": id, "revision": 2, "views": 5_i64, "by": "Bob", "deleted": true, "mongo_patterns_kept": ["views", "views_batches"],
+            };
+            assert_eq!(sorted(revision), sorted(expected));
+            history.restore(id, 1).await.unwrap();
+        }
+        assert_eq!(count(db, "deleted_orders", doc! { "document.name": "first" }).await, 1);
+    })
+    .await;
+}
+
+fn sorted(document: Document) -> Vec<(String, Bson)> {
+    let mut fields: Vec<_> = document.into_iter().collect();
+    fields.sort_by(|(one, _), (other, _)| one.cmp(other));
+    fields
 }

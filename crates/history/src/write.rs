@@ -19,8 +19,9 @@
 //!
 //! ## Why does a deletion first change the document, and then delete it?
 //!
-//! The change gives it the number and the time of its last revision by the server's clock, and returns them. The copy of
-//! the changed document is that revision. Both commands are in one transaction, so no reader sees the changed document.
+//! The change gives it the number and the time of its last revision by the server's clock, and returns them. The document keeps
+//! its content until it is deleted, because a validator of the application can require it; the revision is stored without it. All
+//! commands are in one transaction, so no reader sees the changed document.
 
 pub(crate) mod behind;
 pub(crate) mod change;

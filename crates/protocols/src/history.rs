@@ -130,6 +130,29 @@ fn invariants() -> Vec<Property<World<History>>> {
                 _ => true,
             })
         }),
+        Property::always(
+            "a trash has what was deleted through it, as it was",
+            |_, state: &Moment| {
+                let documents = &state.documents;
+                let is_before_deletion = |kept: &Version| {
+                    let next = documents.log.get(usize::from(kept.revision));
+                    documents.log.contains(kept) && next.is_some_and(|version| version.deleted)
+                };
+                let mut deletions = writes(state).filter(|call| call.change == Change::DeleteThrough);
+                documents.trash.iter().all(is_before_deletion)
+                    && deletions.all(|call| match call.ended() {
+                        Some(Ended::Done(revision)) => {
+                            documents
+                                .trash
+                                .iter()
+                                .filter(|kept| kept.revision + 1 == revision)
+                                .count()
+                                == 1
+                        }
+                        _ => true,
+                    })
+            },
+        ),
         Property::always("no update is lost", |_, state: &Moment| {
             state.documents.log.windows(2).all(|two| {
                 let (before, after) = (two[0], two[1]);

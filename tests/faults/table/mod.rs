@@ -118,6 +118,7 @@ fn table() -> Table {
     table.add::<through::All>();
     table.add::<through::Parents>();
     table.add::<through::Lists>();
+    table.add::<through::Recorded>();
     table.add::<counters::Articles>();
     table
 }

@@ -1,8 +1,9 @@
-//! Customers that are deleted through other repositories: as sources of references, as parents of a subset, as lists, and as all of
-//! them.
+//! Customers that are deleted through other repositories: as sources of references, as parents of a subset, as lists, as all of
+//! them, and with a history.
 
 use mongo_patterns::Repository;
 use mongo_patterns::archive::Trash;
+use mongo_patterns::history::HistoryRepository;
 use mongo_patterns::outlier::OutlierRepository;
 use mongo_patterns::reference::OnReferences;
 use mongo_patterns::subset::{Subset, SubsetRepository};
@@ -13,7 +14,14 @@ use super::operation::Promise::{Atomic, Steps};
 use super::operation::{Call, Model, Of, Operations, UNREAD, calls, delegate, documents, retry_policy, session_calls};
 use support::reference::{Orders, order};
 
-const COLLECTIONS: &[&str] = &["customers", "deleted_customers", "orders", "products", "more_visits"];
+const COLLECTIONS: &[&str] = &[
+    "customers",
+    "deleted_customers",
+    "orders",
+    "products",
+    "more_visits",
+    "customer_revisions",
+];
 
 /// What the customers have.
 #[derive(Clone, Copy)]
@@ -21,12 +29,14 @@ struct Has {
     orders: bool,
     products: bool,
     visits: bool,
+    history: bool,
 }
 
 const NOTHING: Has = Has {
     orders: false,
     products: false,
     visits: false,
+    history: false,
 };
 
 /// Customers 1 to 4. The orders refer to the first. Each has two products and eight visits.
@@ -37,6 +47,7 @@ pub(super) struct Customers {
     orders: Orders,
     products: SubsetRepository<Document, Document>,
     visits: OutlierRepository<Document, i32>,
+    history: HistoryRepository<Document>,
     trash: Trash<Document>,
 }
 
@@ -52,6 +63,12 @@ impl Model for Customers {
     async fn fill(&self) {
         self.trash.ensure_indexes().await.unwrap();
         let customers = (1..=4).map(|id| doc! { "_id": id, "name": "Ann" });
+        if self.has.history {
+            self.history.ensure_indexes().await.unwrap();
+            let customers: Vec<Document> = customers.collect();
+            self.history.insert_many(&customers).await.unwrap();
+            return;
+        }
         self.customers.insert_many(customers).await.unwrap();
         if self.has.products {
             self.products.ensure_indexes().await.unwrap();
@@ -74,8 +91,8 @@ impl Model for Customers {
         }
     }
     async fn facts(&self) -> Vec<String> {
-        let stored: [&Collection<Document>; 5] = std::array::from_fn(|number| &self.stored[number]);
-        let [customers, deleted, orders, products, visits] = documents(stored).await;
+        let stored: [&Collection<Document>; 6] = std::array::from_fn(|number| &self.stored[number]);
+        let [customers, deleted, orders, products, visits, revisions] = documents(stored).await;
         let mut facts: Vec<String> = customers.iter().map(|customer| fact(customer, "customers")).collect();
         let deleted = deleted.iter().map(|entry| entry.get_document("document").unwrap());
         facts.extend(deleted.map(|customer| fact(customer, "deleted_customers")));
@@ -94,6 +111,10 @@ impl Model for Customers {
                 .iter()
                 .map(|visits| format!("{UNREAD}visits of {:?}", visits.get("customer"))),
         );
+        facts.extend(revisions.iter().map(|revision| {
+            let [id, number, deleted] = ["documentId", "revision", "deleted"].map(|field| revision.get(field));
+            format!("{UNREAD}revision {number:?} of {id:?}, deleted: {deleted:?}")
+        }));
         facts
     }
 
@@ -136,12 +157,15 @@ impl Customers {
             .threshold(5)
             .max_overflow_elements(5)
             .retry(retry_policy());
+        let history =
+            HistoryRepository::builder(customers.clone(), of.collection("customer_revisions")).id_field("_id");
         let orders = Orders::builder(of.collection("orders"), customers.clone()).reference_field("customer");
         Self {
             has,
             orders: orders.copied_fields(["name"]).retry(retry_policy()).build().unwrap(),
             products: products.build().unwrap(),
             visits: visits.build().unwrap(),
+            history: history.retry(retry_policy()).build().unwrap(),
             trash: Trash::builder(customers.clone(), of.collection("deleted_customers"))
                 .retry(retry_policy())
                 .build()
@@ -228,15 +252,13 @@ impl Model for All {
     const COLLECTIONS: &'static [&'static str] = COLLECTIONS;
 
     fn new(of: Of<'_>) -> Self {
-        let (orders, products, visits) = (true, true, true);
-        Self(Customers::with(
-            Has {
-                orders,
-                products,
-                visits,
-            },
-            of,
-        ))
+        let has = Has {
+            orders: true,
+            products: true,
+            visits: true,
+            history: false,
+        };
+        Self(Customers::with(has, of))
     }
 
     delegate! { fill -> (), facts -> Vec<String>, read -> Option<Vec<String>> }
@@ -247,6 +269,30 @@ impl Operations for All {
         calls! { Self;
             Atomic, "ReferenceRepository::delete_source", "through three others", |m|
                 m.0.orders.delete_source(4).through(&m.0.visits).through(&m.0.products).through(&m.0.trash).await.map(drop);
+        }
+    }
+}
+
+/// The same with a history.
+pub(super) struct Recorded(Customers);
+
+impl Model for Recorded {
+    const PATTERN: &'static str = "history";
+    const COLLECTIONS: &'static [&'static str] = COLLECTIONS;
+
+    fn new(of: Of<'_>) -> Self {
+        let history = true;
+        Self(Customers::with(Has { history, ..NOTHING }, of))
+    }
+
+    delegate! { fill -> (), facts -> Vec<String>, read -> Option<Vec<String>> }
+}
+
+impl Operations for Recorded {
+    fn operations() -> Vec<Call<Self>> {
+        calls! { Self;
+            Atomic, "HistoryRepository::delete", "through a trash", |m|
+                m.0.history.delete(2).through(&m.0.trash).await.map(drop);
         }
     }
 }

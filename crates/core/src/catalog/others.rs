@@ -146,11 +146,6 @@ impl Others {
         vec![doc! { "$replaceWith": { "$mergeObjects": merged } }]
     }
 
-    /// Returns the stored values of the fields that stay, as expressions.
-    pub fn stored_values(&self) -> Document {
-        stored(&self.kept).collect()
-    }
-
     /// Returns the fields that an update of another repository does not change, for [`Operators`](crate::update::Operators).
     pub fn fixed(&self) -> impl Iterator<Item = Fixed<'_>> {
         self.kept.iter().map(|field| (field.as_str(), FIXED))

@@ -76,10 +76,10 @@ impl<D> HistoryRepository<D> {
     /// # Cost
     /// - At the start five round trips, and for the first time four more and those of [`repair`](Self::repair).
     /// - For a batch of up to 10,000 changes two. For a write of another program, one transaction of five round trips: two
-    ///   reads, the copy, the number of the current document, and the commit. Several writes of a document in a batch share
-    ///   all but the copies. Four documents are written concurrently.
-    /// - For an insert by a repository one, or a transaction of four if the document was written again since, and none for its
-    ///   other writes.
+    ///   reads, the copy, the number of the current document, and the commit. Several writes of one document in a batch share
+    ///   the transaction, and each has its own copy. Four documents are written concurrently.
+    /// - For an insert by a repository one, or a transaction of four if the document was written again since. Other writes of a
+    ///   repository cost nothing.
     /// - Without changes one a second, and one write every ten seconds.
     ///
     /// It writes with the write concern `majority`. The server sends the document before and after each change.

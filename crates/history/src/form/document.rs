@@ -8,8 +8,8 @@ use mongo_patterns_core::new_document::NewDocument;
 use mongo_patterns_core::stored::{self, id_of, value};
 use mongo_patterns_core::{Error, ErrorKind, FieldName, Result};
 use mongodb::bson::oid::ObjectId;
-use mongodb::bson::raw::CString;
-use mongodb::bson::{Bson, DateTime, Document, RawBsonRef, RawDocument, RawDocumentBuf, cstr};
+use mongodb::bson::raw::{CStr, CString};
+use mongodb::bson::{Bson, DateTime, Document, RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf, cstr};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -17,7 +17,7 @@ use crate::results::Revision;
 use crate::settings::Settings;
 
 /// In the revision of a deletion, the names of the fields of other repositories that it has, as they were then.
-pub(crate) const KEPT: &str = "mongo_patterns_kept";
+const KEPT: &CStr = cstr!("mongo_patterns_kept");
 
 /// What names the revision of a stored document.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -132,7 +132,7 @@ fn append_content(
 ) -> std::result::Result<(), CommandError> {
     for field in document {
         let (name, value) = field?;
-        let is_mark = is_mark(name.as_str()) && name.as_str() != KEPT;
+        let is_mark = is_mark(name.as_str()) && name.as_str() != KEPT.as_str();
         let is_content = name.as_str() != "_id" && !is_mark && !without.iter().any(|field| field == name.as_str());
         if is_content && !settings.is_of_revisions(name.as_str()) {
             to.append(name, value);
@@ -141,10 +141,19 @@ fn append_content(
     Ok(())
 }
 
+/// Adds the names of the fields of other repositories to the revision of a deletion.
+pub(crate) fn add_kept(deletion: &mut RawDocumentBuf, others: &Others) {
+    if !others.kept().is_empty() {
+        let mut names = RawArrayBuf::new();
+        others.kept().iter().for_each(|name| names.push(name.as_str()));
+        deletion.append(KEPT, names);
+    }
+}
+
 /// Returns the names of the fields of other repositories in the revision of a deletion.
 pub(crate) fn kept_in(settings: &Settings, revision: &RawDocument) -> Vec<String> {
     let is_deleted = Head::read(settings, revision).is_some_and(|head| head.is_deleted);
-    match value(revision, KEPT).filter(|_| is_deleted) {
+    match value(revision, KEPT.as_str()).filter(|_| is_deleted) {
         Some(Bson::Array(names)) => names.iter().filter_map(Bson::as_str).map(str::to_owned).collect(),
         _ => Vec::new(),
     }
@@ -158,7 +167,7 @@ pub(crate) fn content(settings: &Settings, revision: &RawDocument) -> Result<Doc
     for field in kept
         .iter()
         .map(String::as_str)
-        .chain((!kept.is_empty()).then_some(KEPT))
+        .chain((!kept.is_empty()).then_some(KEPT.as_str()))
     {
         content.remove(field);
     }

@@ -1,5 +1,6 @@
 //! The commands that change a current document, and with it its revision.
 
+use mongo_patterns_core::FieldName;
 use mongo_patterns_core::catalog::Others;
 use mongo_patterns_core::field::no_array;
 use mongo_patterns_core::update::{DocumentUpdate, add};
@@ -7,7 +8,7 @@ use mongodb::bson::{Bson, DateTime, Document, doc};
 use mongodb::options::UpdateModifications;
 
 use super::{current, number};
-use crate::form::document::{Encoded, Head, KEPT};
+use crate::form::document::{Encoded, Head};
 use crate::settings::Settings;
 
 /// The document that a current document becomes.
@@ -19,7 +20,7 @@ pub(crate) enum Change {
     Replace(Document),
     /// As `Replace`, by a document that is whole.
     Restore(Document),
-    /// It becomes the revision of its deletion.
+    /// It gets the number, the time and the mark of its deletion.
     Delete,
     /// Nothing changes: what another program changed becomes a revision.
     Nothing,
@@ -101,35 +102,39 @@ impl Change {
                 update.into()
             }
             Self::Update(DocumentUpdate::Pipeline(stages)) => {
-                let mut stages = stages.clone();
-                let mut own = next(settings);
-                own.extend(literals(with));
-                stages.push(doc! { "$set": own });
-                let absent: Vec<&str> = settings
-                    .change_fields()
-                    .filter(|field| !with.contains_key(field))
-                    .collect();
-                if !absent.is_empty() {
-                    stages.push(doc! { "$unset": absent });
-                }
-                stages.into()
+                described(settings, stages.clone(), next(settings), with).into()
             }
             Self::Replace(document) => replace(settings, document, with, others).into(),
             Self::Restore(document) => replace(settings, document, with, &others.of_whole()).into(),
             Self::Nothing => vec![doc! { "$set": next(settings) }].into(),
             Self::Delete => {
-                let mut tombstone = doc! { "_id": "$_id", settings.id.as_str(): format!("${}", settings.id) };
-                tombstone.extend(others.stored_values());
-                if !others.kept().is_empty() {
-                    tombstone.insert(KEPT, doc! { "$literal": others.kept() });
-                }
-                tombstone.extend(next(settings));
-                tombstone.insert(settings.deleted.as_str(), true);
-                tombstone.extend(literals(with));
-                vec![doc! { "$replaceWith": tombstone }].into()
+                let mut own = next(settings);
+                own.insert(settings.deleted.as_str(), true);
+                described(settings, Vec::new(), own, with).into()
             }
         }
     }
+
+    /// Returns the fields that the reply has: those of the revision of a deletion. `None` for all.
+    pub(crate) fn projection(&self, settings: &Settings, others: &Others) -> Option<Document> {
+        let Self::Delete = self else { return None };
+        let own = settings.own_fields().into_iter().map(FieldName::as_str);
+        let own = own.chain([settings.id.as_str()]).chain(settings.change_fields());
+        let kept = others.kept().iter().map(String::as_str);
+        Some(own.chain(kept).map(|field| (field.to_owned(), 1.into())).collect())
+    }
+}
+
+/// Adds the fields of the pattern, and those that describe the change, to an update.
+fn described(settings: &Settings, mut stages: Vec<Document>, mut own: Document, with: &Document) -> Vec<Document> {
+    own.extend(literals(with));
+    stages.push(doc! { "$set": own });
+    let fields = settings.change_fields();
+    let absent: Vec<&str> = fields.filter(|field| !with.contains_key(field)).collect();
+    if !absent.is_empty() {
+        stages.push(doc! { "$unset": absent });
+    }
+    stages
 }
 
 /// Replaces all fields but the ids, the revision, the time, and those of others.
@@ -330,11 +335,9 @@ mod tests {
         ])));
         assert_eq!(pipeline[1].get_document("$set").unwrap().get("reason"), Some(&literal));
         assert_eq!(pipeline[2], doc! { "$unset": ["changedBy"] });
-        let deleted = stages(Change::Delete).remove(0);
-        assert_eq!(
-            deleted.get_document("$replaceWith").unwrap().get("reason"),
-            Some(&literal)
-        );
+        let deleted = stages(Change::Delete);
+        assert_eq!(deleted[0].get_document("$set").unwrap().get("reason"), Some(&literal));
+        assert_eq!(deleted[1], doc! { "$unset": ["changedBy"] });
         assert_eq!(stages(Change::Nothing).len(), 1);
     }
 

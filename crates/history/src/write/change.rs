@@ -10,7 +10,7 @@ use mongo_patterns_core::topology::Topology;
 use mongo_patterns_core::{Error, ErrorKind, Result};
 use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf};
 
-use crate::form::document::{Head, no_head};
+use crate::form::document::{Head, add_kept, no_head};
 use crate::query::change::{Change, Clock, changeable};
 use crate::query::options;
 use crate::read::find_matching;
@@ -112,12 +112,18 @@ impl<'a> Attempt<'a> {
         let settings = &shared.settings;
         let filter = and(changeable(settings, id, *expected, change, clock), filter.clone());
         let update = change.update(settings, clock, with, &self.others);
-        let changed = conn.find_one_and_update(&shared.current, filter, update, options::change(settings, false));
+        let mut options = options::change(settings, false);
+        options.projection = change.projection(settings, &self.others);
+        let changed = conn.find_one_and_update(&shared.current, filter, update, options);
         let changed = changed.await.map_err(|error| match duplicate_key(&error) {
             Some(_) => refused().caused_by(error),
             None => error.into(),
         })?;
-        changed.map(|document| with_head(settings, document)).transpose()
+        let Some(mut document) = changed else { return Ok(None) };
+        if let Change::Delete = change {
+            add_kept(&mut document, &self.others);
+        }
+        with_head(settings, document).map(Some)
     }
 
     /// Reads the revision of the document, or why no document matches.

@@ -33,6 +33,8 @@ pub struct Documents {
     pub current: Option<Version>,
     /// The copies, in the order of their numbers.
     pub copies: Vec<Version>,
+    /// The documents in the trash.
+    pub trash: Vec<Version>,
     /// Every version that the document had: not stored, for the invariants.
     pub log: Vec<Version>,
     /// The highest number that a deletion of old revisions deletes: not stored, for the invariants.

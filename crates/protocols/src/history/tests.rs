@@ -1,7 +1,7 @@
 use super::*;
 use crate::check::{explore, is_long};
 use crate::traces::{Code, all, alone};
-use Change::{Delete, Insert, Restore, Update, Upsert};
+use Change::{Delete, DeleteThrough, Insert, Restore, Update, Upsert};
 
 /// Returns clients with these changes, each with a number of its own.
 fn clients(form: Form, changes: &[Change]) -> Vec<Client> {
@@ -29,6 +29,8 @@ fn a_transaction_loses_no_update_and_no_revision() {
         (Documents::default(), of([Upsert, Upsert, Insert])),
         (deleted.clone(), of([Upsert, Restore(1), Insert])),
         (two.clone(), of([Upsert, Delete, Update(None)])),
+        (two.clone(), of([DeleteThrough, Delete, Update(None)])),
+        (two.clone(), of([DeleteThrough, Upsert, Restore(1)])),
         (three.clone(), deleted_old([Update(None), Restore(1)], 1)),
         (three, deleted_old([Update(None), Update(None)], 1)),
         (deleted.clone(), deleted_old([Insert, Delete], 1)),
@@ -79,6 +81,9 @@ fn the_code_sends_the_commands_of_the_model() {
     let mut code = Code::of("history")
         .without_catalog()
         .with("contracts", "currentPolicies")
+        .with("customers", "currentPolicies")
+        .with("customer_revisions", "policyRevisions")
+        .with("deleted_customers", "deletedPolicies")
         .with("contractRevisions", "policyRevisions");
     code.leave_out("in the caller's transaction");
     let sent = |mut documents: Documents, change| {
@@ -102,6 +107,10 @@ fn the_code_sends_the_commands_of_the_model() {
             code.sends(&operation, &sent(documents, change));
         }
     }
+    code.sends(
+        "through::Recorded HistoryRepository::delete, through a trash",
+        &sent(Documents::of(2), DeleteThrough),
+    );
     let sent = alone(&history, &mut Documents::of(3), Client::DeleteOld(DeleteOld::new(1)));
     for call in ["delete_before", "keep_last"] {
         code.sends(&format!("history::Office HistoryRepository::{call}"), &sent);
@@ -110,6 +119,7 @@ fn the_code_sends_the_commands_of_the_model() {
         form,
         starts: vec![
             (Documents::of(2), clients(form, &[Update(Some(2)), Delete, Insert])),
+            (Documents::of(2), clients(form, &[DeleteThrough])),
             (
                 Documents::deleted(2),
                 clients(form, &[Upsert, Restore(1), Update(None)]),

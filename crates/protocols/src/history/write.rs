@@ -17,6 +17,8 @@ pub enum Change {
     Upsert,
     /// Deletes the document.
     Delete,
+    /// Deletes the document through a trash.
+    DeleteThrough,
     /// Writes the content of this revision again.
     Restore(u8),
 }
@@ -47,6 +49,8 @@ pub struct Write {
     pub change: Change,
     /// The content that a restore writes.
     content: Option<u8>,
+    /// What the trash keeps.
+    kept: Option<Version>,
     at: At,
     pub(super) has_conflicted: bool,
 }
@@ -58,7 +62,9 @@ enum At {
     ReadRevision,
     /// Reads why no document matched.
     Read,
-    /// Begins a transaction, and changes the current document.
+    /// Begins a transaction, and reads what the trash keeps.
+    BeginRead,
+    /// Begins a transaction, if there is none, and changes the current document.
     Begin,
     /// Begins a transaction, and reads the number of the newest copy.
     BeginInsert,
@@ -92,6 +98,7 @@ impl Write {
             author,
             change,
             content: None,
+            kept: None,
             at,
             has_conflicted: false,
         }
@@ -100,7 +107,7 @@ impl Write {
     /// Returns what the application does after an unknown outcome: it repeats an insert and a delete.
     pub(super) fn unknown(&self, form: Form) -> Self {
         match self.change {
-            Change::Insert | Change::Delete => Self::new(form, self.author, self.change),
+            Change::Insert | Change::Delete | Change::DeleteThrough => Self::new(form, self.author, self.change),
             Change::Update(_) | Change::Upsert | Change::Restore(_) => Self {
                 at: At::Ended(Ended::Unknown),
                 ..self.clone()
@@ -130,14 +137,18 @@ impl Write {
         Version {
             revision: base.revision + 1,
             author: self.author,
-            deleted: self.change == Change::Delete,
+            deleted: self.deletes(),
             changes: match self.change {
                 Change::Insert | Change::Upsert => own,
                 Change::Update(_) => base.changes | own,
-                Change::Delete => 0,
+                Change::Delete | Change::DeleteThrough => 0,
                 Change::Restore(_) => self.content.unwrap_or(0),
             },
         }
+    }
+
+    fn deletes(&self) -> bool {
+        matches!(self.change, Change::Delete | Change::DeleteThrough)
     }
 
     /// Returns the first version of an inserted document.
@@ -168,10 +179,20 @@ impl Write {
                 "then: read currentPolicies",
                 "then: read policyRevisions",
             ],
+            (At::BeginRead, _) => vec!["begin: read currentPolicies"],
+            (At::Begin, _) if self.change == Change::DeleteThrough => vec!["then: update currentPolicies"],
             (At::Begin, _) => vec!["begin: update currentPolicies"],
             (At::BeginInsert, _) => vec!["begin: read policyRevisions"],
             (At::UpsertInTransaction(_), _) => vec!["then: upsert currentPolicies"],
             (At::CopyInTransaction(_), _) => vec!["then: insert policyRevisions"],
+            // The trash deletes the document as it was.
+            (At::Commit(_), _) if self.change == Change::DeleteThrough => vec![
+                "then: delete currentPolicies",
+                "then: insert currentPolicies",
+                "then: delete currentPolicies",
+                "then: insert deletedPolicies",
+                "then: commitTransaction",
+            ],
             // The first command of the transaction has changed the document, for its copy.
             (At::Commit(Version { deleted: true, .. }), _) => {
                 vec!["then: delete currentPolicies", "then: commitTransaction"]
@@ -203,21 +224,33 @@ impl Write {
             }
             (_, Some(_), Change::Insert) => At::Ended(Ended::Exists),
             (_, Some(current), Change::Update(Some(_))) if !self.matches(&current) => At::Ended(Ended::Mismatch),
-            (_, None, Change::Update(_) | Change::Delete) => At::Ended(Ended::NotFound),
+            (_, None, Change::Update(_) | Change::Delete | Change::DeleteThrough) => At::Ended(Ended::NotFound),
             _ => self.again(),
         }
     }
 
     fn in_transaction(&mut self, documents: &mut Documents, me: usize) -> At {
         match self.at {
+            At::BeginRead => {
+                documents.transactions.begin(me);
+                self.kept = documents.current;
+                At::Begin
+            }
+            At::Begin if documents.transactions.has_changed(me, CURRENT) => {
+                documents.transactions.abort(me);
+                self.conflict()
+            }
             At::Begin => {
                 if documents.current.is_none() && matches!(self.change, Change::Upsert | Change::Restore(_)) {
                     return Self::begin_insert(documents, me);
                 }
                 let Some(current) = documents.current.filter(|current| self.matches(current)) else {
+                    documents.transactions.abort(me);
                     return At::Read;
                 };
-                documents.transactions.begin(me);
+                if !documents.transactions.is_active(me) {
+                    documents.transactions.begin(me);
+                }
                 match documents.transactions.write(me, CURRENT) {
                     true => At::CopyInTransaction(self.next(current)),
                     false => self.conflict(),
@@ -250,6 +283,7 @@ impl Write {
                     documents.current = None;
                 }
                 documents.add_copy(version);
+                documents.trash.extend(self.kept);
                 documents.transactions.commit(me);
                 At::Ended(Ended::Done(version.revision))
             }
@@ -306,6 +340,7 @@ fn first(change: Change) -> At {
     match change {
         Change::Restore(_) => At::ReadRevision,
         Change::Insert => At::BeginInsert,
+        Change::DeleteThrough => At::BeginRead,
         Change::Update(_) | Change::Upsert | Change::Delete => At::Begin,
     }
 }
