@@ -10,7 +10,9 @@ use clap::{Args, ValueEnum};
 
 use crate::ignored::{LONG_TESTS, ignored_tests, with_slow_tests};
 use crate::process::{PATTERNS, cargo, output, readme_command, run as run_process};
-use crate::{book, deny, examples, llvm, long, modules, msrv, package, promises, size, timed, tutorial, words};
+use crate::{
+    book, deny, examples, llvm, long, modules, msrv, package, promises, sentences, size, timed, tutorial, words,
+};
 
 /// The features of the facade, beside the patterns.
 const FEATURES: [&str; 2] = ["derive", "metrics"];
@@ -138,7 +140,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 fn run_step(step: Step) -> Result<()> {
     match step {
         Step::Format => run_process(&mut cargo(["fmt", "--all", "--check"])),
-        Step::Words => words::check(),
+        Step::Words => words::check().and_then(|()| sentences::run(&sentences::Options::default())),
         Step::Promises => promises::check(),
         Step::Modules => modules::check(),
         Step::Size => size::run(&size::Options::default()),

@@ -23,7 +23,7 @@ pub(crate) enum Proof {
     /// Drops every operation at each of its commands, at 60 random moments, and while another client holds its documents
     /// (about 10 minutes).
     Drops(Only),
-    /// Kills, freezes and steps down the primary of three nodes 160 times. Writes book/src/guarantees/three-nodes.md.
+    /// Kills, freezes and steps down the primary of three nodes 160 times. Writes docs/three-nodes.md.
     Primary,
     /// Reads 3,000 random histories by range, skip, limit and token, and compares them with a model.
     Ranges,

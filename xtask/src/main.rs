@@ -16,6 +16,7 @@ mod msrv;
 mod package;
 mod process;
 mod promises;
+mod sentences;
 mod size;
 mod soak;
 mod timed;
@@ -70,6 +71,8 @@ enum Command {
     Promises,
     /// Checks that prose uses the words of MongoDB's manual and the driver.
     Words,
+    /// Counts long sentences and pronouns without a noun, or prints the worst ones of a file.
+    Sentences(sentences::Options),
 }
 
 fn main() -> ExitCode {
@@ -106,5 +109,6 @@ fn run(command: Command) -> Result<()> {
         Command::Llvm => llvm::check(),
         Command::Promises => promises::check(),
         Command::Words => words::check(),
+        Command::Sentences(options) => sentences::run(&options),
     }
 }
