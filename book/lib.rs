@@ -12,6 +12,10 @@ mod retries {}
 #[cfg(doctest)]
 mod several_patterns {}
 
+#[doc = include_str!("src/cookbook/one-document.md")]
+#[cfg(doctest)]
+mod one_document {}
+
 #[doc = include_str!("src/cookbook/background.md")]
 #[cfg(doctest)]
 mod background {}
@@ -103,3 +107,27 @@ mod reference {}
 #[doc = include_str!("src/patterns/schema.md")]
 #[cfg(doctest)]
 mod schema {}
+
+#[doc = include_str!("src/patterns/trash.md")]
+#[cfg(doctest)]
+mod trash {}
+
+#[doc = include_str!("src/patterns/archive-files.md")]
+#[cfg(doctest)]
+mod archive_files {}
+
+#[doc = include_str!("src/patterns/bucket-options.md")]
+#[cfg(doctest)]
+mod bucket_options {}
+
+#[doc = include_str!("src/patterns/bucket-migration.md")]
+#[cfg(doctest)]
+mod bucket_migration {}
+
+#[doc = include_str!("src/how-repositories-work.md")]
+#[cfg(doctest)]
+mod how_repositories_work {}
+
+#[doc = include_str!("src/reference/manual.md")]
+#[cfg(doctest)]
+mod manual {}

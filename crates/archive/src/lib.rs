@@ -119,8 +119,8 @@
 //! - A chunk has at most 10,000 related documents, and 16 MiB of them: more halve it. One document can have 100,000, and 32 MiB. With
 //!   more, it stays, is [counted](Moved::too_large), and [`restore`](Archive::restore) refuses it as
 //!   [`TooLarge`](mongo_patterns_core::ErrorKind::TooLarge).
-//! - A document of which the archive has related ones already is a conflict, if a unique index refuses those of the collection.
-//! - Related documents of no document, such as the revisions of a deleted one, stay.
+//! - A document stays, and counts as a conflict, if a unique index of the archive refuses one of its related documents.
+//! - Related documents without their document, such as the revisions of a deleted policy, stay.
 //!
 //! The embedded pattern needs none of this: it has one document.
 //!

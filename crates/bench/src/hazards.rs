@@ -41,7 +41,7 @@ pub(crate) struct Options {
     /// Runs the recipes of the patterns of these names only, and takes the other rows from the book.
     #[arg(long, value_name = "PATTERN", conflicts_with = "quick")]
     only: Vec<String>,
-    /// Replaces the tables in README.md and in the book, and the picture.
+    /// Replaces the table and the picture of the book.
     #[arg(long, conflicts_with = "quick")]
     write: bool,
 }

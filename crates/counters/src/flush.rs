@@ -43,8 +43,8 @@ impl Counters {
     /// [`stored_count`](mongo_patterns_core::Error::stored_count) is the number of documents whose counts were added.
     ///
     /// - Those of the driver, after the [retries](crate::CountersBuilder::retry).
-    /// - Those of one document, which does not affect the others: its field is not a number or that of the batches not an
-    ///   array ([`Driver`]), or the server refuses the update, such as [`ValidationFailed`].
+    /// - An error of one document, which does not affect the others. The counted field is not a number, the field of the
+    ///   batches is not an array ([`Driver`]), or the server refuses the update, such as with [`ValidationFailed`].
     ///   [`document_id`](mongo_patterns_core::Error::document_id) names one of them. Correct the document: each flush fails
     ///   until then.
     /// - If the outcome of a count is unknown for 45 minutes, it is dropped, because it could be added twice: the error is

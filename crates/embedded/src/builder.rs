@@ -13,7 +13,7 @@ mongo_patterns_core::builder! {
         child_id: String = "_id".to_owned(),
         max_children: u32 = 100,
     }
-    with retry "That is when it was refused, and the reason is gone by the time that it is read. \
+    with retry "A write is retried if it was refused and the reason is gone when the repository reads the document. \
         Only other writers that keep adding and removing children can exhaust it.", max_time;
 
     /// Sets the array field of a parent that holds its children, such as `addresses`. Required.

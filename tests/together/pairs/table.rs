@@ -27,7 +27,7 @@ const ROLES: [(&str, New); 11] = [
     ("archive", |db| Box::new(Archived::new(db))),
 ];
 
-const CHAPTER: &str = include_str!("../../../book/src/cookbook/several-patterns.md");
+const CHAPTER: &str = include_str!("../../../book/src/cookbook/one-document.md");
 
 /// A cell of the table.
 #[derive(Clone, Copy, Debug)]

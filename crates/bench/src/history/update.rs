@@ -13,7 +13,7 @@ const TEXT: &str = "\
 Each operation changes one field of a policy, and its revision is recorded. First one writer changes 64 policies in \
 turn, then 64 tasks change one policy each, then 64 tasks change the same one. By hand, a transaction has the same two \
 writes, and is retried by the driver after a conflict; a repository sends the writes of one process to one policy one \
-after another. The manual's two commands lose revisions: see [Why](../why.md). Rows are compared with the transaction \
+after another. The manual's two commands lose revisions: see [What the recipes lose](../reference/hazards.md). Rows are compared with the transaction \
 by hand.";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

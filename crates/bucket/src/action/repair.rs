@@ -41,9 +41,8 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// - An `_id` gets the encoded key and ten digits. A second before 1970 becomes the first second. An `_id` without
     ///   a valid second gets that of the bucket's first item, by the time field.
     /// - A missing key field is set from the `_id`.
-    /// - With [windows](crate::BucketRepositoryBuilder::window), items that are not in the window of their bucket are put at
-    ///   the end of their own, the start of a window becomes that of the second in the `_id`, and full pages are made in
-    ///   each window.
+    /// - With [windows](crate::BucketRepositoryBuilder::window), an item in a bucket of another window moves to the end of its
+    ///   own window. The second in the `_id` of a bucket gives the start of its window. Full pages are made in each window.
     /// - Of items that are equal byte by byte and have the same [id](crate::BucketRepositoryBuilder::item_id_field),
     ///   one is kept.
     /// - Items that are `null`, or have no time or id where the repository has a field for it, stay as they are, and

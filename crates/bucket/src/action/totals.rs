@@ -97,7 +97,8 @@ impl<'a> ReadTotals<'a> {
     /// Adds the figures of each hour, day or month of UTC on its own. Returns the start of each that has items, in order,
     /// with its totals. The last option of the call.
     ///
-    /// A bucket with all items in one period contributes its figures, and another one those of its items in each period.
+    /// If all items of a bucket are in one period, the server adds the figures of the bucket. Otherwise it computes the
+    /// figures of each period from the items.
     ///
     /// # Cancel safety
     /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.

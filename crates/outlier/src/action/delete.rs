@@ -20,6 +20,9 @@ impl<D, E> OutlierRepository<D, E> {
     /// ```
     ///
     /// It deletes an outlier in one transaction, so that no overflow document is left without its main document.
+    /// A [`push`](Self::push) of another process that runs beside a deletion, and beside the insert of a new list with the same `_id`, can
+    /// store its element in the new list with an empty position before it. All reads return it, and [`verify`](Self::verify) reports
+    /// the position.
     ///
     /// # Through another repository
     /// [`through`](Delete::through) a trash or a history, that repository deletes the main document in the same transaction,

@@ -75,8 +75,8 @@ impl<D, S> ReferenceRepository<D, S> {
     ///   and one for each of their sources with copies to update. So a rename with 100,000 copies has 100,000 changes,
     ///   and about 450 round trips.
     /// - For each 500 sources that were inserted or deleted one for each reference, and no more if nothing refers to them.
-    /// - For each 1000 other changed sources one. For each of them two for each reference that follows its source, which read
-    ///   its copies for newer and older ones, for four sources concurrently.
+    /// - For each 1000 other changed sources one, which reads them. Then for each source, and each reference that follows its
+    ///   source, two, which look for newer and for older copies. Four sources are handled concurrently.
     /// - For a source that was changed without its version one more for each such reference, which reads its copies until one
     ///   differs. Then two more, which read the source again and raise its version.
     /// - Without changes one a second, and one write every ten seconds.

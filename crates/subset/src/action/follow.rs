@@ -50,8 +50,8 @@ impl<P, C> SubsetRepository<P, C> {
     /// # Cost
     /// - At the start five round trips, and for the first time four more and those of
     ///   [`refresh_all`](Self::refresh_all).
-    /// - For a batch of up to 10,000 changes two, and for each of its parents those of [`refresh`](Self::refresh), for
-    ///   four parents concurrently.
+    /// - For a batch of up to 10,000 changes two. For each parent in the batch, the round trips of [`refresh`](Self::refresh). Four
+    ///   parents are refreshed concurrently.
     /// - Without changes one a second, and one write every ten seconds.
     ///
     /// It writes parents and positions with the write concern `majority`. The server sends only the parent of a child,
