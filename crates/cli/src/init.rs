@@ -11,7 +11,6 @@
 mod buckets;
 mod lists;
 mod others;
-mod references;
 mod sample;
 
 use std::fs::OpenOptions;
@@ -134,7 +133,6 @@ async fn suggest(context: &Context, collection: &str) -> Result<Seen, Failure> {
         None => buckets::of_items(&sample, &mut seen),
     }
     others::find(context, &sample, &mut seen).await?;
-    references::find(context, &sample, &mut seen).await?;
     Ok(seen)
 }
 

@@ -74,6 +74,17 @@ async fn the_error_for_an_invalid_name_names_its_option() {
     .await;
 }
 
+#[tokio::test]
+async fn the_error_for_the_name_of_another_replica_set_names_the_option() {
+    testkit::run(async |db| {
+        let (address, _) = db.server().uri().split_once('?').unwrap();
+        let uri = format!("{address}?replicaSet=nosuch&serverSelectionTimeoutMS=500");
+        ran(on(db).env("MONGODB_URI", uri).args(["init", "a"]))
+            .says(3, "check the address, the TLS settings and `replicaSet`");
+    })
+    .await;
+}
+
 /// A missing collection has no findings, so it must not be reported as correct.
 #[tokio::test]
 async fn a_missing_collection_is_an_error() {

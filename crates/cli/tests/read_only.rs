@@ -176,6 +176,46 @@ async fn read_only_commands_send_no_write() {
     }
 }
 
+/// A user who may not read the catalog is told so, and nothing is guessed.
+#[tokio::test]
+async fn a_refused_command_is_named() {
+    let (mongod, _folder, shop) = server().await;
+    fill_shop(&shop).await;
+    let admin = shop.client().database("admin");
+    let resource = |collection: &str| doc! { "db": "shop", "collection": collection };
+    let of_old = doc! { "resource": resource("old"), "actions": ["find", "listIndexes"] };
+    let role = doc! { "createRole": "narrow", "privileges": [of_old], "roles": [] };
+    admin.run_command(role).await.unwrap();
+    let user = doc! { "createUser": "narrow", "pwd": "s3cret", "roles": ["narrow"] };
+    admin.run_command(user).await.unwrap();
+    let uri = mongod.uri().replace("//", "//narrow:s3cret@");
+    let run = |line: &'static str| {
+        ran(program()
+            .env("MONGODB_URI", &uri)
+            .args(["--db", "shop"])
+            .args(line.split(' ')))
+    };
+    let verify = "bucket --collection old --key customerId --items history --time date verify";
+    let commands = [
+        verify,
+        "init old --out -",
+        "archive --collection old --archive a --age b verify",
+    ];
+    for (action, collection, refused) in [
+        ("find", "mongo_patterns", "`find` on shop.mongo_patterns: "),
+        ("listCollections", "", "`listCollections` on shop: "),
+    ] {
+        for command in commands {
+            run(command).says(3, refused);
+        }
+        let more = doc! { "resource": resource(collection), "actions": [action] };
+        let grant = doc! { "grantPrivilegesToRole": "narrow", "privileges": [more] };
+        admin.run_command(grant).await.unwrap();
+    }
+    let verified = run(verify);
+    assert_eq!(verified.code, Some(1), "{verified:?}");
+}
+
 /// Checks the commands of the program in the server's profiler, which records every command on the database.
 async fn only_reads(shop: &Database) {
     let recorded = shop.collection::<Document>("system.profile");

@@ -135,20 +135,18 @@ pub(super) fn of_items(sample: &Sample, seen: &mut Seen) {
     });
 }
 
-/// Returns the field that is the length of the array. One of an unusual name must have different values, because a constant
-/// can be equal by chance.
+/// Returns the field that is the length of the array, preferably of a name of the manual. One of another name must have
+/// different values, because a constant can be equal by chance.
 fn count_field<'s>(sample: &'s Sample, array: &str) -> Option<&'s str> {
     let lengths = sample.documents.iter().map(|document| length(document, array));
     let is_constant = lengths.collect::<BTreeSet<usize>>().len() < 2;
-    let rank = |name: &str| match COUNTS.iter().position(|count| *count == name) {
-        Some(position) => position,
-        None if name.to_lowercase().contains("count") => COUNTS.len(),
-        None => COUNTS.len() + 1,
-    };
-    let counts = sample.names().into_iter().filter(|name| sample.is_count(array, name));
-    counts
-        .filter(|name| !is_constant || rank(name) <= COUNTS.len())
-        .min_by_key(|name| rank(name))
+    let mut counts = sample
+        .names()
+        .into_iter()
+        .filter(|name| sample.is_count(array, name))
+        .collect::<Vec<_>>();
+    counts.sort_by_key(|name| !COUNTS.contains(name));
+    counts.into_iter().find(|name| !is_constant || COUNTS.contains(name))
 }
 
 /// Returns the field whose value is in each `_id`, or that groups the documents, or the only one that is named like an id.

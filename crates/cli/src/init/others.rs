@@ -1,7 +1,7 @@
 //! What the other collections of the database show of a collection.
 
 use mongo_patterns_core::catalog::COLLECTION;
-use mongodb::bson::{Document, doc};
+use mongodb::bson::{Bson, Document, doc};
 
 use super::Seen;
 use super::lists::{LOOKED_UP, overflow};
@@ -11,8 +11,11 @@ use crate::failure::Failure;
 use crate::profile::Profile;
 use crate::settings::HistorySettings;
 
+/// The field with the version of a source and of its copies.
+const VERSION: &str = "v";
+
 /// Returns the names of the other collections.
-pub(super) async fn names(context: &Context, collection: &str) -> Result<Vec<String>, Failure> {
+async fn names(context: &Context, collection: &str) -> Result<Vec<String>, Failure> {
     let database = &context.database;
     let names = database
         .list_collection_names()
@@ -32,7 +35,8 @@ pub(super) async fn find(context: &Context, sample: &Sample, seen: &mut Seen) ->
         .iter()
         .filter_map(|settings| settings.array.clone())
         .collect();
-    for name in names(context, &sample.collection).await? {
+    let (of, copies) = (&sample.collection, copies(sample));
+    for name in names(context, of).await? {
         let other = Sample::read(context, &name).await?;
         if other.documents.is_empty() {
             continue;
@@ -51,10 +55,58 @@ pub(super) async fn find(context: &Context, sample: &Sample, seen: &mut Seen) ->
             return Ok(());
         }
         for reference in references(sample, &name) {
-            could_be_children(context, (sample, reference), &name, seen).await?;
+            let values: Vec<&Bson> = sample.distinct(reference).into_iter().take(LOOKED_UP).collect();
+            if let Some(found) = ids_of(context, &name, &values).await? {
+                seen.note(format!(
+                    "{found} of `{reference}` are `_id`s of {name}: these documents could be its children, for `embedded --collection {name} --source {of} --reference {reference} analyze`, or for `subset --children-collection {of} --parent {reference} analyze`"
+                ));
+            }
+        }
+        for (field, copies) in &copies {
+            let mut copied: Vec<&str> = copies.iter().flat_map(|copy| copy.keys().map(String::as_str)).collect();
+            copied.sort_unstable();
+            copied.dedup();
+            copied.retain(|name| ![VERSION, "deleted"].contains(name) && other.names().contains(name));
+            let ids: Vec<&Bson> = copies
+                .iter()
+                .filter_map(|copy| copy.get("_id"))
+                .take(LOOKED_UP)
+                .collect();
+            if !copied.is_empty()
+                && let Some(found) = ids_of(context, &name, &ids).await?
+            {
+                let copied = copied.join(",");
+                seen.note(format!(
+                    "{found} in `{field}`, which have a version, are `_id`s of {name}: these could be copies, for `reference --collection {of} --source-collection {name} --reference {field} --copy {copied} verify`"
+                ));
+            }
         }
     }
     Ok(())
+}
+
+/// Returns how many of the values are `_id`s of a collection, as `5 of 6 values`, if most are.
+async fn ids_of(context: &Context, collection: &str, values: &[&Bson]) -> Result<Option<String>, Failure> {
+    let ids: Vec<Document> = values.iter().map(|id| doc! { "_id": { "$eq": id } }).collect();
+    let collection = context.database.collection::<Document>(collection);
+    let found = collection.distinct("_id", doc! { "$or": ids }).await;
+    let found = found.map_err(Failure::on(collection.namespace()))?;
+    let found = values.iter().filter(|value| found.contains(value)).count();
+    Ok((found * 2 > values.len()).then(|| format!("{found} of {} values", values.len())))
+}
+
+/// Returns the fields whose values are documents with an `_id` and a version, and these documents.
+fn copies(sample: &Sample) -> Vec<(&str, Vec<&Document>)> {
+    let copies = |field: &str| -> Option<Vec<&Document>> {
+        let values = sample.documents.iter().filter_map(|document| document.get(field));
+        let values = values.flat_map(|value| value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice));
+        let values = values.filter(|value| !matches!(value, Bson::Null));
+        let is_copy = |copy: &&Document| copy.contains_key("_id") && copy.get(VERSION).and_then(integer).is_some();
+        values.map(|copy| copy.as_document().filter(is_copy)).collect()
+    };
+    let names = sample.names().into_iter();
+    let fields = names.filter_map(|field| Some((field, copies(field).filter(|copies| !copies.is_empty())?)));
+    fields.collect()
 }
 
 /// Returns the id field, the number and the time of revisions, by their two indexes.
@@ -98,26 +150,6 @@ fn references<'s>(sample: &'s Sample, other: &str) -> impl Iterator<Item = &'s s
     })
 }
 
-/// Adds a note if most values of a field are `_id`s of another collection.
-async fn could_be_children(
-    context: &Context,
-    (sample, reference): (&Sample, &str),
-    other: &str,
-    seen: &mut Seen,
-) -> Result<(), Failure> {
-    let values: Vec<_> = sample.distinct(reference).into_iter().take(LOOKED_UP).collect();
-    let parents = context.database.collection::<Document>(other);
-    let found = parents.count_documents(doc! { "_id": { "$in": &values } }).await;
-    let found = found.map_err(Failure::on(parents.namespace()))?;
-    if found * 2 > values.len() as u64 {
-        let (collection, all) = (&sample.collection, values.len());
-        seen.note(format!(
-            "{found} of {all} values of `{reference}` are `_id`s of {other}: these documents could be its children, for `embedded --collection {other} --source {collection} --reference {reference} analyze`, or for `subset --children-collection {collection} --parent {reference} analyze`"
-        ));
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use mongodb::bson::{DateTime, doc};
@@ -151,5 +183,18 @@ mod tests {
         );
         assert_eq!(references(&reviews, "Products").collect::<Vec<_>>(), ["product_id"]);
         assert_eq!(references(&reviews, "stars").count(), 0);
+    }
+
+    #[test]
+    fn documents_with_an_id_and_a_version_are_copies() {
+        let copy = |id: i32| doc! { "_id": id, "name": "Ann", "v": 1_i64 };
+        let order =
+            |n: i32| doc! { "_id": n, "customer": copy(n), "payers": [copy(1), copy(2)], "address": { "_id": n } };
+        let orders = sample::sample("orders", (0..3).map(order), &[]);
+        let fields: Vec<(&str, usize)> = copies(&orders)
+            .into_iter()
+            .map(|(field, copies)| (field, copies.len()))
+            .collect();
+        assert_eq!(fields, [("customer", 3), ("payers", 6)]);
     }
 }
