@@ -15,9 +15,10 @@ pub(crate) mod subset;
 
 use mongo_patterns_core::FieldName;
 
+pub(crate) use self::advice::size;
 use self::distribution::Distribution;
 use self::invalid::Invalid;
-pub(crate) use self::lists::Fields;
+pub(crate) use self::lists::{Fields, size_of};
 pub(crate) use self::managed::Managed;
 use self::report::Printed;
 use crate::args::Sample;

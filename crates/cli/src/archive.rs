@@ -5,17 +5,16 @@ use std::time::{Duration, SystemTime};
 use futures::TryStreamExt;
 use mongo_patterns_archive::Archive;
 use mongo_patterns_core::migration::Migration;
-use mongo_patterns_core::{Error, send};
 use mongodb::Collection;
 use mongodb::bson::{DateTime, Document, doc};
 
 use crate::args::{self, ArchivePace, ArchiveVerb, Listing, OlderThan};
 use crate::context::Context;
 use crate::document_settings::ArchiveSettings;
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{Failure, Outcome};
 use crate::findings::Check;
 use crate::migrate::{Migrate, Mode};
-use crate::output::{Summary, counted};
+use crate::output::counted;
 use crate::settings::need;
 use crate::{catalog, extended_json, indexes, plan, shard};
 
@@ -30,9 +29,7 @@ pub(crate) async fn run(context: &Context, pattern: &args::Archive) -> Outcome {
     context.must_have([&settings.collection]).await?;
     let verb = &pattern.verb;
     let older_than = match verb {
-        ArchiveVerb::Status(older_than) | ArchiveVerb::Plan(older_than) | ArchiveVerb::Run { older_than, .. } => {
-            age(*older_than)
-        }
+        ArchiveVerb::Plan(older_than) | ArchiveVerb::Run { older_than, .. } => age(*older_than),
         _ => Duration::ZERO, // not used
     };
     let archive = repository(context, &settings, older_than)?;
@@ -41,7 +38,6 @@ pub(crate) async fn run(context: &Context, pattern: &args::Archive) -> Outcome {
         field: settings.age.as_deref().unwrap_or_default(),
     };
     match verb {
-        ArchiveVerb::Status(_) => status(context, &archive).await,
         ArchiveVerb::Plan(_) => {
             dates.warn(context).await?;
             let plan = Migrate::new(context, &archive, Mode::Plan, "documents");
@@ -181,20 +177,4 @@ async fn moved<'a>(
         ..Migrate::new(context, archive, pace.dry_run.mode(), "documents")
     };
     migrate.execute(migration).await
-}
-
-async fn status(context: &Context, archive: &Documents) -> Outcome {
-    let due = archive.due().await?;
-    let count = async |collection: Collection<Document>| {
-        let count = send::estimated_count(&collection.clone_with_type()).await;
-        count.map_err(Error::from)
-    };
-    let oldest = due.oldest.map(|time| time.try_to_rfc3339_string().unwrap_or_default());
-    let summary = Summary::of(archive, "status")
-        .row("documents", count(archive.collection()).await?)
-        .row("archived", count(archive.archived_collection()).await?)
-        .row("due", due.documents)
-        .row("oldest_due", oldest);
-    context.output.summary(&summary, Exit::Success)?;
-    Ok(Exit::Success)
 }

@@ -25,8 +25,9 @@ use crate::profile::FILE;
 use crate::selection::Selection;
 use crate::settings::{BucketSettings, EmbeddedSettings, OutlierSettings};
 
-/// Analyzes, migrates, verifies and repairs MongoDB collections of the bucket, outlier, subset, embedded, history,
-/// reference and archive patterns.
+/// Shows what a database has, and analyzes, migrates, verifies and repairs MongoDB collections of the bucket, outlier,
+/// subset, embedded, history, reference, schema and archive patterns. `status` also shows those of intervals, counters and
+/// the trash, which their programs write.
 ///
 /// Exit codes: 0 success, 1 findings in the data, 2 an invalid command, 3 the server is unreachable or refuses, 130
 /// stopped by Ctrl-C, 143 by SIGTERM. A stopped migration or repair resumes when the command is run again.
@@ -70,13 +71,13 @@ pub(crate) enum Command {
     /// Writes a profile with the settings of the catalog, or from a sample of a collection
     Init(InitOptions),
     /// Shows what the database has, and what needs attention, from its catalog
-    Status,
-    /// Lists the records of migrations, or deletes one
+    Status(StatusOptions),
+    /// Deletes the record of a migration; `status` shows them
     Migrations {
         #[command(subcommand)]
         verb: MigrationsVerb,
     },
-    /// Shows the migrations that a service runs at its start
+    /// Documents of several versions
     Schema {
         #[command(subcommand)]
         verb: SchemaVerb,
@@ -92,6 +93,15 @@ pub(crate) enum Command {
         #[arg(value_name = "DIR")]
         directory: Option<PathBuf>,
     },
+}
+
+/// What the status shows.
+#[derive(clap::Args, Clone, Copy, Debug)]
+pub(crate) struct StatusOptions {
+    /// Verifies each collection first, and counts up to LIMIT findings of each. The catalog keeps the outcome, if the user may
+    /// write it.
+    #[arg(long, value_name = "LIMIT", num_args = 0..=1, default_missing_value = "1000", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) verify: Option<u64>,
 }
 
 /// What is written, and the file to write or to add to.
@@ -152,8 +162,6 @@ pub(crate) enum BucketVerb {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum MigrationsVerb {
-    /// Shows the last migration into each collection, and whether it is finished or running
-    List,
     /// Deletes the record of a migration that is not running, and no data
     Forget {
         /// The collection that the migration writes.
@@ -166,12 +174,6 @@ pub(crate) enum MigrationsVerb {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SchemaVerb {
-    /// Shows the applied steps, and since when an instance has been running some
-    Status {
-        /// The name of the list.
-        #[arg(long, value_name = "NAME", default_value = "default")]
-        list: String,
-    },
     /// Counts the documents of each version
     Versions(Versioned),
     /// Prints the commands that migrate would send, for the first chunk

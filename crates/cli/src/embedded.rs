@@ -121,11 +121,14 @@ impl Work<'_> {
         let (mut summary, mut found) = check.find(listing, verify).await?;
         if self.settings.source.is_some() {
             let (source, reference) = self.source()?;
-            let check = Check::new(output, parents, verb, "references");
+            let of_references = Check::new(output, parents, verb, "references");
             let orphans = |report| parents.orphans(&source, reference).on_progress(report).stream();
-            let orphans = check.print_all(listing, orphans).await?;
+            let orphans = of_references.print_all(listing, orphans).await?;
             summary = summary.row("orphans", orphans);
             found += orphans;
+        }
+        if verb == "verify" {
+            return check.end(&summary, found).await;
         }
         let exit = Exit::of_findings(found);
         output.summary(&summary, exit)?;

@@ -11,8 +11,8 @@ pub(crate) type Outcome = Result<Exit, Failure>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     Success,
-    /// Findings in the data.
-    Findings,
+    /// Findings in the data, with their number if the command counts them.
+    Findings(u64),
     /// The command is invalid.
     Usage,
     /// The server is unreachable, or refuses the command.
@@ -29,7 +29,7 @@ impl Exit {
     pub(crate) fn code(self) -> u8 {
         match self {
             Self::Success => 0,
-            Self::Findings => 1,
+            Self::Findings(_) => 1,
             Self::Usage => 2,
             Self::Server => 3,
             Self::Stopped => 130,
@@ -40,7 +40,19 @@ impl Exit {
 
     /// Returns the exit code of a command with this number of findings.
     pub(crate) fn of_findings(found: u64) -> Self {
-        if found == 0 { Self::Success } else { Self::Findings }
+        if found == 0 {
+            Self::Success
+        } else {
+            Self::Findings(found)
+        }
+    }
+
+    /// Returns the number of findings.
+    pub(crate) fn findings(self) -> u64 {
+        match self {
+            Self::Findings(found) => found,
+            _ => 0,
+        }
     }
 }
 
@@ -139,7 +151,7 @@ fn exit_of(kind: ErrorKind) -> Exit {
     match kind {
         Configuration | InvalidArgument | SettingsMismatch => Exit::Usage,
         ServerSelection | Unauthorized | Network | WriteConcern | Driver | Contention | Unsupported => Exit::Server,
-        _ => Exit::Findings,
+        _ => Exit::Findings(0),
     }
 }
 

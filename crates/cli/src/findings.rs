@@ -69,7 +69,9 @@ impl<'a> Check<'a> {
         let mut findings = start(Box::new(self.progress.callback()));
         let is_grouped = !listing.all && !self.output.json;
         let (mut found, mut causes) = (0, Causes::of(self));
-        while let Some(finding) = findings.try_next().await? {
+        while found < self.output.most_findings()
+            && let Some(finding) = findings.try_next().await?
+        {
             found += 1;
             match finding.related_id {
                 Some(_) if is_grouped => causes.hold(finding),
@@ -98,8 +100,14 @@ impl<'a> Check<'a> {
         start: impl FnOnce(Report) -> ActionStream<'f, Finding<P>>,
     ) -> Outcome {
         let (summary, found) = self.find(listing, start).await?;
+        self.end(&summary, found).await
+    }
+
+    /// Stores the outcome of a verification in the catalog, and prints its summary.
+    pub(crate) async fn end(&self, summary: &Summary, found: u64) -> Outcome {
+        self.repository.managed().entry.store_verified(found).await?;
         let exit = Exit::of_findings(found);
-        self.output.summary(&summary, exit)?;
+        self.output.summary(summary, exit)?;
         Ok(exit)
     }
 

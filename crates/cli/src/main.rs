@@ -125,7 +125,7 @@ async fn execute(context: &Context, command: &Command) -> Outcome {
         Command::Reference(pattern) => reference::run(context, pattern).await,
         Command::Archive(pattern) => archive::run(context, pattern).await,
         Command::Init(options) => init::run(context, options).await,
-        Command::Status => status::run(context).await,
+        Command::Status(options) => status::run(context, options).await,
         Command::Migrations { verb } => migrations::run(context, verb).await,
         Command::Schema { verb } => schema::run(context, verb).await,
         Command::Completions { .. } | Command::Man { .. } => Ok(Exit::Success),

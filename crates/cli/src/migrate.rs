@@ -92,7 +92,7 @@ impl<'a> Migrate<'a> {
         if self.mode == Mode::Run && summary.is_zero() {
             output.text("nothing to migrate: the documents, but those skipped, have the new form already")?;
         }
-        if exit == Exit::Findings {
+        if exit.findings() > 0 {
             let pattern = self.repository.pattern();
             output.text(&format!("`{pattern} verify` lists the orphans"))?;
         }

@@ -19,6 +19,8 @@ pub(crate) const WIDTH: usize = 80;
 pub(crate) struct Output {
     pub(crate) json: bool,
     pub(crate) quiet: bool,
+    /// The number of findings to which a verification counts, which prints none of them.
+    counts_to: Option<u64>,
     is_terminal: bool,
 }
 
@@ -77,8 +79,24 @@ impl Output {
         Self {
             json,
             quiet,
+            counts_to: None,
             is_terminal: stdout().is_terminal(),
         }
+    }
+
+    /// Returns the output of a verification that prints nothing but its progress, and counts up to this number of findings.
+    pub(crate) fn counting(self, findings: u64) -> Self {
+        let counts_to = Some(findings);
+        Self { counts_to, ..self }
+    }
+
+    /// Returns the most findings that a verification reads.
+    pub(crate) fn most_findings(self) -> u64 {
+        self.counts_to.unwrap_or(u64::MAX)
+    }
+
+    fn line(self, text: &str) -> io::Result<()> {
+        self.counts_to.map_or_else(|| line(text), |_| Ok(()))
     }
 
     pub(crate) fn record(self, record: Record<'_>) -> io::Result<()> {
@@ -93,14 +111,14 @@ impl Output {
                 object.extend(fields);
             }
             object.insert("text".into(), record.text.into());
-            return line(&Value::Object(object).to_string());
+            return self.line(&Value::Object(object).to_string());
         }
         let id = record.id.map(|id| format!(" {}", printable(&id.to_string())));
         let subject = format!("{}{}", style(record.collection).cyan(), id.unwrap_or_default());
         if self.is_terminal {
-            line(&format!("{subject}\n{}", wrapped(&record.text, 4)))
+            self.line(&format!("{subject}\n{}", wrapped(&record.text, 4)))
         } else {
-            line(&format!("{subject}: {}", record.text))
+            self.line(&format!("{subject}: {}", record.text))
         }
     }
 
@@ -113,14 +131,14 @@ impl Output {
             let rows = summary.rows.iter();
             object.extend(rows.map(|(name, value)| (name.to_string(), value.clone())));
             object.insert("exit_code".into(), exit.code().into());
-            return line(&Value::Object(object).to_string());
+            return self.line(&Value::Object(object).to_string());
         }
         let verdict = match exit {
             Exit::Success => style("ok").green(),
             _ => style("see above").yellow(),
         };
         let title = format!("{} {}", summary.command, summary.namespace);
-        line(&format!("{}: {verdict}", style(title).bold()))?;
+        self.line(&format!("{}: {verdict}", style(title).bold()))?;
         let width = summary.rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
         for (name, value) in &summary.rows {
             let value = match value {
@@ -129,19 +147,23 @@ impl Output {
                 Value::String(text) => printable(text),
                 other => other.to_string(),
             };
-            line(&format!("  {:width$}  {value}", name.replace('_', " ")))?;
+            self.line(&format!("  {:width$}  {value}", name.replace('_', " ")))?;
         }
         Ok(())
     }
 
     /// Prints text. With `--json` it prints nothing.
     pub(crate) fn text(self, text: &str) -> io::Result<()> {
-        if self.json { Ok(()) } else { line(text) }
+        if self.json { Ok(()) } else { self.line(text) }
     }
 
     /// Prints a JSON object. Without `--json` it prints nothing.
     pub(crate) fn object(self, object: &Value) -> io::Result<()> {
-        if self.json { line(&object.to_string()) } else { Ok(()) }
+        if self.json {
+            self.line(&object.to_string())
+        } else {
+            Ok(())
+        }
     }
 
     /// Prints a heading. With `--json` it prints nothing.

@@ -1,10 +1,9 @@
-//! Documents of several versions, and the migrations that a service runs at its start.
+//! Documents of several versions.
 
 use mongo_patterns_core::ErrorKind;
-use mongo_patterns_core::catalog::COLLECTION;
 use mongo_patterns_core::migration::{MigrateOptions, Migration};
-use mongo_patterns_schema::{Migrations, SchemaRepository};
-use mongodb::bson::{Bson, DateTime, Document};
+use mongo_patterns_schema::SchemaRepository;
+use mongodb::bson::{Bson, Document};
 use serde_json::json;
 
 use crate::args::{Listing, SchemaVerb, Versioned};
@@ -12,7 +11,7 @@ use crate::context::Context;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::findings::Check;
 use crate::migrate::{Migrate, Mode};
-use crate::output::{Record, Summary, printable};
+use crate::output::{Record, Summary};
 use crate::{catalog, extended_json, indexes};
 
 type Documents = SchemaRepository<Document>;
@@ -27,7 +26,6 @@ pub(crate) async fn run(context: &Context, verb: &SchemaVerb) -> Outcome {
             .await
     };
     match verb {
-        SchemaVerb::Status { list } => status(context, list).await,
         SchemaVerb::Versions(versioned) => versions(context, versioned).await,
         SchemaVerb::Plan(versioned) => migrate(versioned, MigrateOptions::default(), Mode::Plan).await,
         SchemaVerb::Migrate {
@@ -89,27 +87,6 @@ fn stages(text: &str) -> Result<Vec<Document>, Failure> {
         _ => Err(no_stages()),
     });
     stages.collect()
-}
-
-async fn status(context: &Context, list: &str) -> Outcome {
-    let status = Migrations::new(&context.database).list(list).status().await?;
-    let time = |time: &DateTime| time.try_to_rfc3339_string().unwrap_or_default();
-    for step in &status.applied {
-        let applied = time(&step.applied);
-        context.output.record(Record {
-            kind: "step",
-            collection: COLLECTION,
-            id: None,
-            text: format!("{}: applied at {applied}", printable(&step.name)),
-            fields: json!({ "name": step.name, "applied": applied }),
-        })?;
-    }
-    let running = status.running_since.as_ref().map(time);
-    let summary = Summary::new("schema status", context.database.name())
-        .row("applied", status.applied.len())
-        .row("running_since", running);
-    context.output.summary(&summary, Exit::Success)?;
-    Ok(Exit::Success)
 }
 
 async fn versions(context: &Context, versioned: &Versioned) -> Outcome {

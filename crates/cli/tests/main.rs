@@ -11,6 +11,7 @@ mod duplicates;
 mod errors;
 mod history;
 mod import;
+mod inherit;
 mod init;
 mod killed;
 mod migrate_options;

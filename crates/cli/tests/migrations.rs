@@ -4,6 +4,7 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{DateTime, Document, doc};
 use serde_json::Value;
 
+use crate::status::status;
 use crate::support::*;
 
 fn migrations(db: &TestDatabase, arguments: &[&str]) -> Ran {
@@ -12,24 +13,23 @@ fn migrations(db: &TestDatabase, arguments: &[&str]) -> Ran {
 
 /// Returns the listed migration into a collection.
 fn listed(db: &TestDatabase, collection: &str) -> Option<Value> {
-    let list = migrations(db, &["list", "--json"]).ok();
-    let mut lines = list.json().into_iter();
-    lines.find(|line| line["type"] == "migration" && line["collection"] == collection)
+    let mut lines = status(db, &["--json"]).lines("migration").into_iter();
+    lines.find(|line| line["collection"] == collection)
 }
 
 #[tokio::test]
 async fn records_are_listed_and_deleted_after_a_confirmation() {
     testkit::run(async |db| {
-        assert_eq!(migrations(db, &["list", "--json"]).summary()["finished"], 0);
         fill(db, 3, 30).await;
         for collection in ["trades", "others"] {
             bucket(db, &["--collection", collection, "migrate"]).ok();
         }
         let record = listed(db, "trades").unwrap();
-        let state = [&record["migrated"], &record["running"], &record["settings"]["source"]];
-        assert_eq!(state, [&json!(30), &json!(false), &json!("flat")], "{record}");
+        let state = [&record["migrated"], &record["state"], &record["settings"]["source"]];
+        assert_eq!(state, [&json!(30), &json!("finished"), &json!("flat")], "{record}");
         assert!(record["finished"].is_string(), "{record}");
-        migrations(db, &["list"]).shows(["trades: bucket migration from flat: finished at"]);
+        bucket(db, &["--flat", "back", "migrate", "--back"]).ok();
+        status(db, &[]).shows(["back: bucket migration from trades: finished at"]);
 
         let unknown = migrations(db, &["forget", "nosuch", "--yes"]);
         assert_eq!(unknown.code, Some(2), "{unknown:?}");
@@ -58,15 +58,15 @@ async fn the_record_of_a_running_migration_is_not_deleted() {
         records.update_one(of.clone(), at(future)).await.unwrap();
         let record = listed(db, "trades").unwrap();
         assert_eq!(
-            [&record["running"], &record["finished"]],
-            [&json!(true), &Value::Null],
+            [&record["state"], &record["finished"]],
+            [&json!("running"), &Value::Null],
             "{record}"
         );
         migrations(db, &["forget", "trades", "--yes"]).says(3, "stop it first");
 
         assert_eq!(interrupt(&mut child), Some(130));
         records.update_one(of, at(0)).await.unwrap();
-        assert_eq!(listed(db, "trades").unwrap()["running"], false);
+        assert_eq!(listed(db, "trades").unwrap()["state"], "stopped");
         migrations(db, &["forget", "trades", "--yes"]).ok();
         assert!(listed(db, "trades").is_none());
     })

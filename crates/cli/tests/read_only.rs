@@ -147,7 +147,8 @@ async fn read_only_commands_send_no_write() {
         ("bucket", &migrated, "migrate --dry-run", 0),
         ("reference", &old_orders, "plan", 0),
         ("reference", &old_orders, "migrate --dry-run", 0),
-        ("status", &[], "--json", 0),
+        ("status", &[], "--json", 1),
+        ("status", &[], "--verify", 1),
         ("embedded", &parents, "plan", 0),
         ("embedded", &parents, "migrate --dry-run", 0),
     ];

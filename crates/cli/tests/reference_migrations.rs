@@ -39,7 +39,8 @@ async fn ids_get_copies() {
             "{again}"
         );
 
-        ran(on(db).args(["migrations", "list"])).shows(["orders: reference migration"]);
+        let migrations = ran(on(db).args(["status", "--json"])).lines("migration");
+        assert_eq!(migrations[0]["settings"]["pattern"], "reference");
     })
     .await;
 }

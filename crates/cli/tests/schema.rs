@@ -1,40 +1,11 @@
-//! Tests of documents of several versions, and of the migrations that a service runs at its start.
+//! Tests of documents of several versions.
 
 use mongo_patterns_core::Repository;
-use mongo_patterns_schema::{Migrations, SchemaRepository};
+use mongo_patterns_schema::SchemaRepository;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Document, doc};
 
 use crate::support::*;
-
-#[tokio::test]
-async fn the_status_lists_applied_steps_and_a_running_instance() {
-    testkit::run(async |db: &TestDatabase| {
-        let status = |list: &str| ran(on(db).args(["schema", "status", "--json", "--list", list]));
-        assert_eq!(status("default").summary()["applied"], 0);
-
-        let billing = Migrations::new(db.database())
-            .list("billing")
-            .step("a", async |_| Ok(()));
-        billing.run().await.unwrap();
-        let listed = status("billing");
-        listed.begins(0, json!({ "name": "a" }));
-        assert!(listed.json()[0]["applied"].as_str().unwrap().contains('T'));
-        listed.ends(0, json!({ "applied": 1, "running_since": null }));
-        assert_eq!(status("default").summary()["applied"], 0);
-
-        let (name, uri) = (db.database().name().to_owned(), db.server().uri().to_owned());
-        let running = Migrations::new(db.database()).step("b", async move |_| {
-            let status = ["--db", &name, "schema", "status", "--json"];
-            let shown = ran(program().env("MONGODB_URI", uri).args(status));
-            assert!(shown.summary()["running_since"].is_string());
-            Ok(())
-        });
-        running.run().await.unwrap();
-        ran(on(db).args(["schema", "status"])).shows(["b: applied at 20"]);
-    })
-    .await;
-}
 
 #[tokio::test]
 async fn the_documents_of_each_version_are_counted() {

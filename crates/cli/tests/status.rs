@@ -1,27 +1,36 @@
 //! Tests of the overview of a database.
 
+use mongo_patterns_schema::Migrations;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{DateTime, Document, doc};
 use serde_json::Value;
 
+use crate::router::Router;
 use crate::support::*;
 
-fn status(db: &TestDatabase, arguments: &[&str]) -> Ran {
+pub fn status(db: &TestDatabase, arguments: &[&str]) -> Ran {
     ran(on(db).arg("status").args(arguments))
 }
 
 /// Returns the problems.
-fn needs(db: &TestDatabase, code: i32) -> Vec<Value> {
+pub fn needs(db: &TestDatabase, code: i32) -> Vec<Value> {
     let status = status(db, &["--json"]);
     assert_eq!(status.code, Some(code), "{status:?}");
     status.lines("attention")
 }
 
-/// Runs the command that the status names.
-fn follow(db: &TestDatabase, need: &Value) {
-    let remedy = need["remedy"].as_str().unwrap();
-    let arguments: Vec<&str> = remedy.strip_prefix("mongo-patterns ").unwrap().split(' ').collect();
-    ran(on(db).args(arguments)).ok();
+/// Runs the commands that the status names for a problem.
+pub fn follow(db: &TestDatabase, need: &Value) {
+    for command in need["commands"].as_array().unwrap() {
+        let arguments = command.as_str().unwrap().strip_prefix("mongo-patterns ").unwrap();
+        ran(on(db).args(arguments.split(' '))).ok();
+    }
+}
+
+/// Returns the row of a managed collection.
+fn managed(db: &TestDatabase, collection: &str) -> Value {
+    let mut rows = status(db, &["--json"]).lines("managed").into_iter();
+    rows.rfind(|row| row["collection"] == collection).unwrap()
 }
 
 #[tokio::test]
@@ -36,7 +45,13 @@ async fn each_collection_is_shown_with_what_it_needs() {
         bucket(db, &["migrate"]).ok();
         let shown = status(db, &[]).ok();
         shown.fits_80_columns();
-        shown.shows(["trades", "bucket", "finished", "not managed: flat"]);
+        shown.shows([
+            "trades",
+            "bucket 10",
+            "migration finished",
+            "verify never",
+            "not managed: flat",
+        ]);
         let json = status(db, &["--json"]).ok();
         let managed = json.lines("managed").remove(0);
         let documents = db
@@ -76,7 +91,7 @@ async fn each_collection_is_shown_with_what_it_needs() {
         );
         let shown = status(db, &[]);
         shown.fits_80_columns();
-        shown.shows(["1 missing", "what needs attention", "indexes --create"]);
+        shown.shows(["1 MISSING", "what needs attention", "indexes --create"]);
         follow(db, &found[0]);
         assert_eq!(needs(db, 0), Vec::<Value>::new());
 
@@ -146,7 +161,7 @@ async fn each_collection_is_shown_with_what_it_needs() {
 }
 
 #[tokio::test]
-async fn steps_leases_and_second_collections_are_shown() {
+async fn leases_and_second_collections_are_shown() {
     testkit::run(async |db| {
         let now = DateTime::now();
         let later = DateTime::from_millis(now.timestamp_millis() + 3_600_000);
@@ -165,7 +180,7 @@ async fn steps_leases_and_second_collections_are_shown() {
         ran(on(db).arg("subset").args(REVIEWS).args(set_up)).ok();
         let shown = status(db, &[]).ok();
         shown.fits_80_columns();
-        shown.shows(["lease nightly: held since", "lease old: free", "steps default: 1 applied, the last one, email index"]);
+        shown.shows(["lease nightly: held by", "lease old: free", "steps default: 1 applied, the last one, email index"]);
         let managed = status(db, &["--json"]).lines("managed").remove(0);
         let related = &managed["collections"][1];
         assert!(related["namespace"].as_str().unwrap().ends_with(".review"), "{managed}");
@@ -191,6 +206,119 @@ async fn a_collection_takes_at_most_four_commands() {
         let of_trades = doc! { "appName": "mongo-patterns", "ns": namespace };
         let sent = profile.count_documents(of_trades).await.unwrap();
         assert!((1..=4).contains(&sent), "{sent}");
+    })
+    .await;
+}
+
+/// The steps of a service, while an instance runs one.
+#[tokio::test]
+async fn applied_steps_and_a_running_instance_are_shown() {
+    testkit::run(async |db: &TestDatabase| {
+        let billing = Migrations::new(db.database())
+            .list("billing")
+            .step("a", async |_| Ok(()));
+        billing.run().await.unwrap();
+        let steps = status(db, &["--json"]).lines("steps");
+        assert_eq!([&steps[0]["list"], &steps[0]["applied"][0]["name"]], ["billing", "a"]);
+        assert!(
+            steps[0]["applied"][0]["applied"].as_str().unwrap().contains('T'),
+            "{steps:?}"
+        );
+        let (name, uri) = (db.database().name().to_owned(), db.server().uri().to_owned());
+        let running = Migrations::new(db.database()).step("b", async move |_| {
+            let shown = ran(program()
+                .env("MONGODB_URI", uri)
+                .args(["--db", &name, "status", "--json"]));
+            let leases = shown.lines("lease").into_iter();
+            let held: Vec<_> = leases
+                .filter(|lease| lease["held"] == true)
+                .map(|lease| lease["name"].clone())
+                .collect();
+            assert_eq!(held, ["steps/default"], "{shown:?}");
+            Ok(())
+        });
+        running.run().await.unwrap();
+        status(db, &[]).shows([
+            "steps billing: 1 applied, the last one, a,",
+            "lease steps/default: free",
+        ]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_last_verify_is_kept_and_all_are_verified_on_demand() {
+    testkit::run(async |db| {
+        fill(db, 3, 30).await;
+        bucket(db, &["migrate"]).ok();
+        assert_eq!(managed(db, "trades")["verified"], Value::Null);
+        bucket(db, &["verify"]).ok();
+        let verified = managed(db, "trades")["verified"].clone();
+        assert_eq!(verified["findings"], 0, "{verified}");
+        update(db, "trades", doc! {}, doc! { "$set": { "count": 3 } }).await;
+        assert_eq!(managed(db, "trades")["verified"], verified);
+        let before = all(db, "trades").await;
+        let shown = status(db, &["--verify", "2"]);
+        assert_eq!(shown.code, Some(1), "{shown:?}");
+        shown.shows(["verify 2 FINDINGS", "bucket --collection trades repair"]);
+        status(db, &["--verify", "--json"]);
+        assert_eq!(
+            (
+                managed(db, "trades")["verified"]["findings"].as_u64(),
+                all(db, "trades").await
+            ),
+            (Some(3), before)
+        );
+        // The settings are compared as before, and the outcome stays.
+        bucket(db, &["indexes", "--create"]).ok();
+        bucket(db, &["indexes", "--create", "--replace-settings"]).ok();
+        let found = needs(db, 1);
+        assert_eq!(found[0]["text"], "the last verify has 3 findings", "{found:?}");
+        follow(db, &found[0]);
+        assert_eq!(needs(db, 0), Vec::<Value>::new());
+        // A verification that fails is a row, and no end.
+        update(
+            db,
+            "mongo_patterns",
+            doc! { "_id.kind": "bucket" },
+            doc! { "$set": { "settings.key": "a.b" } },
+        )
+        .await;
+        let failed = status(db, &["--verify", "--json"]).lines("managed").remove(0);
+        assert!(failed["verify_error"].as_str().unwrap().contains("--key"), "{failed}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_document_near_the_limit_of_the_server_needs_attention() {
+    testkit::run(async |db| {
+        fill(db, 1, 3).await;
+        bucket(db, &["migrate"]).ok();
+        update(
+            db,
+            "trades",
+            doc! {},
+            doc! { "$set": { "history.0.text": "x".repeat(9_000_000) } },
+        )
+        .await;
+        let found = needs(db, 1);
+        let advice = found[0]["advice"].as_str().unwrap();
+        assert!(advice.contains("bucket --collection trades analyze"), "{found:?}");
+    })
+    .await;
+}
+
+/// Where the driver takes the server for a router of a sharded cluster.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_is_shown_through_a_router() {
+    testkit::run(async |db| {
+        fill(db, 3, 30).await;
+        bucket(db, &["migrate"]).ok();
+        let router = Router::start(db).await;
+        let arguments = ["--db", db.database().name(), "status", "--json"];
+        let shown = ran(program().env("MONGODB_URI", &router.uri).args(arguments)).ok();
+        assert_eq!(shown.lines("managed")[0]["migration"], "finished", "{shown:?}");
     })
     .await;
 }

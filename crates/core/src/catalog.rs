@@ -50,6 +50,7 @@
 //!     { "collection": "extra_sales" }
 //!   ],
 //!   "indexes": [{ "collection": "extra_sales", "name": "parent_1_seq_1" }],
+//!   "verified": { "findings": { "$numberLong": "0" }, "at": { "$date": "2026-11-22T13:00:00Z" } },
 //!   "format": 1,
 //!   "library": "0.1.0",
 //!   "created": { "$date": "2026-11-22T12:00:00Z" },
@@ -66,7 +67,7 @@
 //! Where the type of a repository knows the type of its keys, as that of buckets does, `key_type` is their BSON type, by its
 //! name in `$jsonSchema`: `int` for all types of integers, which have one form. An entry of a version without this setting
 //! is valid for keys of each type, and the next `ensure_indexes()` adds it. Other ids are of any type, which is not stored.
-//! `library` is the version of the crate that wrote the settings. The times are those of the server.
+//! `verified` is the outcome of the last `verify` of the command line. `library` is the version of the crate that wrote the settings. The times are those of the server.
 //!
 //! The same collection has the progress of migrations, with the `_id` `{ kind: "migration", collection }`, where the
 //! collection is the target ([`migrations`] lists them, and

@@ -167,7 +167,7 @@ fn main_row(fields: &Fields<'_>) -> Document {
 }
 
 /// Returns the number of elements in a field, as an expression; 0 where it is not an array.
-pub(super) fn size_of(field: &str) -> Document {
+pub(crate) fn size_of(field: &str) -> Document {
     let path = format!("${field}");
     doc! { "$cond": [{ "$isArray": &path }, { "$size": &path }, 0] }
 }

@@ -14,8 +14,6 @@ pub(crate) struct Archive {
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum ArchiveVerb {
-    /// Counts the documents of both collections and those that run would move, and shows the oldest of these
-    Status(OlderThan),
     /// Prints the commands that run would send, for the first chunk
     Plan(OlderThan),
     /// Moves the old documents to the archive

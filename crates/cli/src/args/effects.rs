@@ -11,7 +11,7 @@ impl Command {
         match self {
             Self::Migrations {
                 verb: MigrationsVerb::Forget { .. },
-            } => "the record is deleted or not: run `migrations list`",
+            } => "the record is deleted or not: run `status`",
             _ if self.writes() => "completed work is kept: run the command again to resume",
             _ => "nothing was changed",
         }
@@ -35,7 +35,7 @@ impl Command {
                 | ArchiveVerb::Delete { pace, .. } => is_live(&pace.dry_run),
                 ArchiveVerb::Indexes(create) => create.create,
                 ArchiveVerb::Shard(options) => !options.plan,
-                ArchiveVerb::Status(_) | ArchiveVerb::Plan(_) | ArchiveVerb::Verify => false,
+                ArchiveVerb::Plan(_) | ArchiveVerb::Verify => false,
             },
             Self::Outlier(Outlier { verb, .. }) => match verb {
                 OutlierVerb::Migrate { dry_run, .. } | OutlierVerb::Repair { options: dry_run, .. } => is_live(dry_run),
@@ -71,8 +71,10 @@ impl Command {
                 ReferenceVerb::Setup(setup) => setup.writes(),
                 ReferenceVerb::Analyze(_) | ReferenceVerb::Plan(_) | ReferenceVerb::Verify(_) => false,
             },
-            Self::Migrations { verb } => matches!(verb, MigrationsVerb::Forget { .. }),
-            Self::Init(_) | Self::Status | Self::Schema { .. } | Self::Completions { .. } | Self::Man { .. } => false,
+            Self::Migrations { .. } => true,
+            Self::Init(_) | Self::Status(_) | Self::Schema { .. } | Self::Completions { .. } | Self::Man { .. } => {
+                false
+            }
         }
     }
 }

@@ -137,7 +137,7 @@ fn time(time: DateTime) -> String {
 }
 
 fn missing(text: &str) -> Failure {
-    Failure::new(Exit::Findings, text)
+    Failure::new(Exit::Findings(0), text)
 }
 
 #[cfg(test)]

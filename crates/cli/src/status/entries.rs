@@ -1,16 +1,17 @@
 //! The catalog of the database, as a whole.
 
-use std::collections::BTreeSet;
-
 use futures::TryStreamExt;
 use mongo_patterns_core::catalog::{COLLECTION, conflicts};
-use mongodb::bson::{DateTime, Document, doc};
+use mongo_patterns_core::migration::number;
+use mongodb::bson::oid::ObjectId;
+use mongodb::bson::{Bson, DateTime, Document, doc};
 use mongodb::options::ReadPreference;
 use mongodb::{Database, Namespace};
 
 use crate::failure::Failure;
 
 /// The documents of the catalog, but for those of migrations and files.
+#[derive(Default)]
 pub(super) struct Entries {
     pub(super) managed: Vec<Entry>,
     pub(super) followers: Vec<Follower>,
@@ -22,20 +23,33 @@ pub(super) struct Entries {
 
 /// The entry of a repository.
 pub(super) struct Entry {
+    pub(super) id: Document,
     pub(super) pattern: String,
     pub(super) collection: Namespace,
     /// The array field, if one of several can be managed.
     pub(super) field: Option<String>,
+    /// Whether the pattern has no other entry of the collection.
+    pub(super) is_only: bool,
     /// Its second collections.
     pub(super) related: Vec<Namespace>,
     pub(super) indexes: Vec<(Namespace, String)>,
     /// Whether its last `ensure_indexes()` has ended.
     pub(super) is_complete: bool,
     pub(super) settings: Document,
+    pub(super) verified: Option<Verified>,
+    /// Why a verification failed.
+    pub(super) failed: Option<String>,
+}
+
+/// The outcome of the last verification.
+pub(super) struct Verified {
+    pub(super) at: DateTime,
+    pub(super) findings: u64,
 }
 
 pub(super) struct Follower {
     pub(super) name: String,
+    pattern: String,
     pub(super) watched: Vec<String>,
     pub(super) updated: Option<DateTime>,
 }
@@ -43,6 +57,7 @@ pub(super) struct Follower {
 /// A lease that was held last by the holder since this time.
 pub(super) struct Lease {
     pub(super) name: String,
+    pub(super) holder: String,
     pub(super) since: Option<DateTime>,
     pub(super) until: Option<DateTime>,
 }
@@ -50,26 +65,22 @@ pub(super) struct Lease {
 /// The steps of a service.
 pub(super) struct Steps {
     pub(super) name: String,
-    pub(super) applied: usize,
-    pub(super) last: Option<(String, DateTime)>,
+    /// Those that were applied, with their times.
+    pub(super) applied: Vec<(String, DateTime)>,
+    /// The step in which the last run failed.
+    pub(super) failed: Option<String>,
 }
 
 impl Entries {
     pub(super) async fn read(database: &Database) -> Result<Self, Failure> {
         let catalog = database.collection::<Document>(COLLECTION);
         let others = doc! { "_id.kind": { "$nin": ["migration", "archive_file"] } };
-        let find = catalog.find(others).sort(doc! { "_id": 1 });
+        let by_collection = doc! { "_id.collection": 1, "_id.kind": 1, "_id.field": 1, "_id.name": 1 };
+        let find = catalog.find(others).sort(by_collection);
         let find = find.selection_criteria(ReadPreference::Primary.into());
         let on = || Failure::on(catalog.namespace());
         let found: Vec<Document> = find.await.map_err(on())?.try_collect().await.map_err(on())?;
-        let mut entries = Self {
-            managed: Vec::new(),
-            followers: Vec::new(),
-            leases: Vec::new(),
-            steps: Vec::new(),
-            conflicts: Vec::new(),
-        };
-        let mut managed = Vec::new();
+        let (mut entries, mut managed) = (Self::default(), Vec::new());
         for document in found {
             let id = document.get_document("_id").cloned().unwrap_or_default();
             let text = |name: &str| id.get_str(name).unwrap_or_default().to_owned();
@@ -77,11 +88,16 @@ impl Entries {
             match text("kind").as_str() {
                 "follower" => entries.followers.push(Follower {
                     name: text("name"),
+                    pattern: pattern_of(&document),
                     watched: texts(&document, "watched"),
                     updated: time("updated"),
                 }),
                 "lease" => entries.leases.push(Lease {
                     name: text("name"),
+                    holder: document
+                        .get_object_id("holder")
+                        .map(ObjectId::to_hex)
+                        .unwrap_or_default(),
                     since: time("since"),
                     until: time("until"),
                 }),
@@ -96,16 +112,31 @@ impl Entries {
             }
         }
         entries.conflicts = conflicts(&managed, database.name());
+        let ids: Vec<_> = entries.managed.iter().map(Entry::id_of_collection).collect();
+        for (entry, id) in entries.managed.iter_mut().zip(&ids) {
+            entry.is_only = ids.iter().filter(|other| *other == id).count() == 1;
+        }
         Ok(entries)
     }
 
     /// Returns all collections that entries name, each once, in the order of the entries.
     pub(super) fn collections(&self) -> Vec<Namespace> {
-        let mut known = BTreeSet::new();
-        let named = self.managed.iter();
-        let named = named.flat_map(|entry| std::iter::once(&entry.collection).chain(&entry.related));
-        let once = named.filter(|namespace| known.insert(namespace.to_string()));
-        once.cloned().collect()
+        let mut known: Vec<Namespace> = Vec::new();
+        for namespace in self.managed.iter().flat_map(Entry::collections) {
+            if !known.contains(namespace) {
+                known.push(namespace.clone());
+            }
+        }
+        known
+    }
+
+    /// Returns the follower of an entry.
+    pub(super) fn follower_of(&self, entry: &Entry) -> Option<&Follower> {
+        let watches = |follower: &&Follower| {
+            let is_own = |one: &Namespace| follower.watched.contains(&one.coll);
+            follower.pattern == entry.pattern && entry.collections().any(is_own)
+        };
+        self.followers.iter().find(watches)
     }
 }
 
@@ -119,13 +150,8 @@ impl Entry {
             let database = part.get_str("database").unwrap_or(database);
             Namespace::new(database, part.get_str("collection").unwrap_or_default())
         };
-        let indexes = indexes.map(|index| {
-            (
-                namespace_of(index),
-                index.get_str("name").unwrap_or_default().to_owned(),
-            )
-        });
-        let indexes: Vec<(Namespace, String)> = indexes.collect();
+        let name_of = |index: &Document| index.get_str("name").unwrap_or_default().to_owned();
+        let indexes: Vec<(Namespace, String)> = indexes.map(|index| (namespace_of(index), name_of(index))).collect();
         let dependents = owns.clone().filter_map(|owned| owned.get_document("dependents").ok());
         let dependents = dependents.filter(|dependents| dependents.contains_key("collection"));
         let named = owns.clone().chain(dependents).map(namespace_of);
@@ -134,29 +160,82 @@ impl Entry {
                 related.push(namespace);
             }
         }
+        let verified = document.get_document("verified").ok();
         Self {
+            id: id.clone(),
             pattern: pattern.to_owned(),
             collection: own,
             field: id.get_str("field").ok().map(str::to_owned),
+            is_only: true,
             related,
             indexes,
             is_complete: document.contains_key("indexes") && !document.contains_key("unconfirmed"),
             settings: document.get_document("settings").cloned().unwrap_or_default(),
+            failed: None,
+            verified: verified.and_then(|verified| {
+                Some(Verified {
+                    at: *verified.get_datetime("at").ok()?,
+                    findings: number(verified, "findings"),
+                })
+            }),
         }
+    }
+
+    fn id_of_collection(&self) -> (String, String) {
+        (self.pattern.clone(), self.collection.coll.clone())
+    }
+
+    /// Returns its collection and its second ones.
+    pub(super) fn collections(&self) -> impl Iterator<Item = &Namespace> {
+        std::iter::once(&self.collection).chain(&self.related)
+    }
+
+    /// Returns the array field of the documents, and the most elements that the settings allow.
+    pub(super) fn bound(&self) -> Option<(&str, u64)> {
+        let [array, size] = match self.pattern.as_str() {
+            "bucket" => ["items", "page_size"],
+            "outlier" => ["array", "threshold"],
+            "subset" => ["subset", "size"],
+            "embedded" => ["children", "max_children"],
+            _ => return None,
+        };
+        Some((self.setting(array)?, number(&self.settings, size)))
+    }
+
+    pub(super) fn setting(&self, name: &str) -> Option<&str> {
+        self.settings.get_str(name).ok()
+    }
+
+    /// Returns whether some of its copies must follow their sources.
+    pub(super) fn needs_follower(&self) -> bool {
+        let references = self.settings.get_array("references").into_iter().flatten();
+        let mut references = references.filter_map(Bson::as_document);
+        self.pattern == "reference" && references.any(|one| !one.get_bool("snapshot").unwrap_or(false))
     }
 }
 
 impl Steps {
     fn of(name: String, document: &Document) -> Self {
         let steps = document.get_array("steps").into_iter().flatten();
-        let steps: Vec<&Document> = steps.filter_map(|step| step.as_document()).collect();
-        let last = steps.last().and_then(|step| {
-            let applied = step.get_datetime("applied").ok()?;
-            Some((step.get_str("name").ok()?.to_owned(), *applied))
+        let applied = steps.filter_map(|step| {
+            let step = step.as_document()?;
+            Some((
+                step.get_str("name").ok()?.to_owned(),
+                *step.get_datetime("applied").ok()?,
+            ))
         });
-        let applied = steps.len();
-        Self { name, applied, last }
+        Self {
+            name,
+            applied: applied.collect(),
+            failed: document.get_str("failed").ok().map(str::to_owned),
+        }
     }
+}
+
+fn pattern_of(record: &Document) -> String {
+    let settings = record.get_document("settings").ok();
+    let pattern = settings.and_then(|settings| settings.get_str("pattern").ok());
+    pattern.unwrap_or_default().to_owned()
 }
 
 fn texts(document: &Document, field: &str) -> Vec<String> {

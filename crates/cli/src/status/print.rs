@@ -5,192 +5,302 @@ use std::io;
 use mongo_patterns_core::catalog::MigrationRecord;
 use mongodb::Namespace;
 use mongodb::bson::DateTime;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::attention::Need;
-use super::entries::Entry;
-use super::facts::SAMPLE;
+use super::attention::{Need, Remedy};
+use super::entries::{Entry, Steps};
+use super::facts::{Facts, SAMPLE};
 use super::state::Status;
-use crate::output::{Output, WIDTH, grouped, new_table, wrapped};
+use crate::analyze::size;
+use crate::migrations;
+use crate::output::{Output, counted, grouped, printable, to_json, wrapped};
 
-pub(super) fn status(output: Output, database: &str, status: &Status, needs: &[Need]) -> io::Result<()> {
-    let (server, library) = (&status.server, env!("CARGO_PKG_VERSION"));
-    output.text(&wrapped(&format!("{database}: server {server}, library {library}"), 0))?;
-    collections_of(output, database, status, needs)?;
-    services(output, status)?;
-    if !status.unmanaged.is_empty() {
-        output.text(&wrapped(&format!("not managed: {}", status.unmanaged.join(", ")), 0))?;
+/// The width of the names of collections, and of patterns with their size.
+const NAME: usize = 34;
+const PATTERN: usize = 15;
+
+/// The screen of a database.
+pub(super) struct Screen<'a> {
+    pub(super) output: Output,
+    pub(super) database: &'a str,
+    pub(super) status: &'a Status,
+    pub(super) needs: &'a [Need],
+}
+
+impl Screen<'_> {
+    pub(super) fn print(&self) -> io::Result<()> {
+        let Self {
+            output,
+            database,
+            status,
+            needs,
+        } = *self;
+        let managed = counted(status.entries.managed.len() as u64, "managed collection");
+        let (server, library) = (&status.server, env!("CARGO_PKG_VERSION"));
+        output.text(&wrapped(
+            &format!("{database}: {managed}; server {server}, library {library}"),
+            0,
+        ))?;
+        if !status.entries.managed.is_empty() {
+            let header = line("collection", "pattern", "documents", "largest", "indexes");
+            output.text(&format!("\n{header}"))?;
+        }
+        for entry in &status.entries.managed {
+            self.entry(entry)?;
+        }
+        if !status.entries.managed.is_empty() {
+            let sample = grouped(SAMPLE.unsigned_abs().into());
+            output.text(&format!("(the largest of {sample} documents)\n"))?;
+        }
+        for record in status.other_migrations() {
+            output.text(&wrapped(
+                &format!("{}: {}", printable(&record.collection), migrations::text(record)),
+                0,
+            ))?;
+        }
+        for record in &status.migrations {
+            output.object(&migrations::object(record))?;
+        }
+        self.services()?;
+        if !status.unmanaged.is_empty() {
+            let names = printable(&status.unmanaged.join(", "));
+            output.text(&wrapped(&format!("not managed: {names}"), 0))?;
+        }
         for name in &status.unmanaged {
             output.object(&json!({ "type": "unmanaged", "collection": name }))?;
         }
-    }
-    if !needs.is_empty() {
-        output.heading("what needs attention")?;
-    }
-    for Need {
-        collection,
-        text,
-        remedy,
-    } in needs
-    {
-        output.text(&wrapped(&format!("{collection}: {text}"), 0))?;
-        output.text(&format!("    {remedy}"))?;
-        output.object(&json!({ "type": "attention", "collection": collection, "text": text, "remedy": remedy }))?;
-    }
-    Ok(())
-}
-
-/// Prints a row for each entry, and one for each of its second collections.
-fn collections_of(output: Output, database: &str, status: &Status, needs: &[Need]) -> io::Result<()> {
-    let mut table = new_table();
-    table.set_header(["collection", "pattern", "documents", "largest", "indexes", "migration"]);
-    for entry in &status.entries.managed {
-        let collection = entry.collection.coll.as_str();
-        let migration = status.migrations.iter().find(|record| record.collection == collection);
-        let migration = migration.map_or("-", |record| state(record));
-        row(
-            &mut table,
-            database,
-            status,
-            entry,
-            &entry.collection,
-            &entry.pattern,
-            migration,
-        );
-        for related in &entry.related {
-            row(&mut table, database, status, entry, related, "", "");
+        if !needs.is_empty() {
+            output.heading("what needs attention")?;
         }
-        let facts = |namespace: &Namespace| {
+        needs.iter().try_for_each(|need| self.need(need))
+    }
+
+    fn need(
+        &self,
+        Need {
+            collection,
+            text,
+            remedy,
+        }: &Need,
+    ) -> io::Result<()> {
+        let output = self.output;
+        output.text(&wrapped(&printable(&format!("{collection}: {text}")), 0))?;
+        match remedy {
+            Remedy::Commands(commands) => commands
+                .iter()
+                .try_for_each(|command| output.text(&format!("    {}", printable(command))))?,
+            Remedy::Advice(advice) => output.text(&wrapped(&printable(advice), 4))?,
+        }
+        let (commands, advice) = match remedy {
+            Remedy::Commands(commands) => (commands.as_slice(), None),
+            Remedy::Advice(advice) => (&[][..], Some(advice)),
+        };
+        output.object(&json!({
+            "type": "attention", "collection": collection, "text": text, "commands": commands, "advice": advice,
+        }))
+    }
+
+    /// Prints a row for an entry, one for each of its second collections, and what else is known.
+    fn entry(&self, entry: &Entry) -> io::Result<()> {
+        let Self { output, status, .. } = *self;
+        let size = entry.bound().map(|(_, size)| format!(" {size}"));
+        let pattern = format!("{}{}", entry.pattern, size.unwrap_or_default());
+        output.text(&self.row(entry, &entry.collection, &entry.collection.coll, &pattern))?;
+        for related in &entry.related {
+            let name = match related.db == self.database {
+                true => format!("  {}", related.coll),
+                false => format!("  {related}"),
+            };
+            output.text(&self.row(entry, related, &name, ""))?;
+        }
+        output.text(&wrapped(&printable(&self.details(entry).join(", ")), 6))?;
+        let of = |namespace: &Namespace| {
             let size = status.size_of(namespace);
             let missing = status.missing_of(entry).filter(|(of, _)| of == namespace);
             json!({
                 "namespace": namespace.to_string(),
                 "documents": size.map(|size| size.documents),
                 "largest_bytes": size.map(|size| size.largest),
-                "has_validator": status.facts_of(namespace).is_some_and(|facts| facts.has_validator),
+                "has_validator": status.facts.get(namespace).is_some_and(|facts| facts.has_validator),
                 "missing_indexes": missing.map(|(_, name)| name).collect::<Vec<_>>(),
             })
         };
+        let facts = status.facts.get(&entry.collection);
+        let versions = self
+            .facts_of(entry, "schema")
+            .into_iter()
+            .flat_map(|facts| &facts.versions);
+        let versions = versions.map(|(version, documents)| json!({ "version": version, "documents": documents }));
+        let follower = status.entries.follower_of(entry);
         output.object(&json!({
             "type": "managed",
             "pattern": entry.pattern,
-            "collection": collection,
+            "collection": entry.collection.coll,
             "field": entry.field,
-            "settings": crate::output::to_json(&entry.settings.clone().into()),
-            "migration": migration,
-            "collections": std::iter::once(&entry.collection).chain(&entry.related).map(facts).collect::<Vec<_>>(),
-            "needs_attention": needs.iter().any(|need| need.collection == collection),
-        }))?;
+            "settings": to_json(&entry.settings.clone().into()),
+            "collections": entry.collections().map(of).collect::<Vec<_>>(),
+            "longest": entry.bound().and_then(|(array, _)| Some(facts?.longest(array))),
+            "migration": status.migration_of(entry).map(migrations::state),
+            "follower": follower.map(|follower| &follower.name),
+            "verified": entry.verified.as_ref().map(|of| json!({ "at": rfc3339(of.at), "findings": of.findings })),
+            "verify_error": entry.failed,
+            "versions": versions.collect::<Vec<_>>(),
+            "oldest": self.facts_of(entry, "archive").and_then(|facts| facts.oldest).map(rfc3339),
+            "expired": self.expired(entry),
+            "needs_attention": self.needs.iter().any(|need| need.collection == entry.collection.coll),
+        }))
     }
-    if status.entries.managed.is_empty() {
-        return Ok(());
-    }
-    output.text("")?;
-    output.table(table)?;
-    output.text(&format!(
-        "(the largest of {} documents, in bytes)",
-        grouped(SAMPLE.unsigned_abs().into())
-    ))
-}
 
-fn row(
-    table: &mut comfy_table::Table,
-    database: &str,
-    status: &Status,
-    entry: &Entry,
-    namespace: &Namespace,
-    pattern: &str,
-    migration: &str,
-) {
-    let name = match (namespace.db == database, pattern.is_empty()) {
-        (true, true) => format!("  {}", namespace.coll),
-        (false, _) => format!("  {namespace}"),
-        _ => namespace.coll.clone(),
-    };
-    let size = status.size_of(namespace);
-    let number = |number: Option<u64>| number.map_or_else(|| "missing".to_owned(), grouped);
-    let indexes = match status.missing_of(entry).filter(|(of, _)| of == namespace).count() {
-        0 => "ok".to_owned(),
-        missing => format!("{missing} missing"),
-    };
-    table.add_row([
-        shortened(name, WIDTH - 52),
-        pattern.to_owned(),
-        number(size.map(|size| size.documents)),
-        number(size.map(|size| size.largest)),
-        indexes,
-        migration.to_owned(),
-    ]);
-}
-
-fn shortened(name: String, longest: usize) -> String {
-    match name.chars().count() > longest {
-        true => name.chars().take(longest - 2).chain("..".chars()).collect(),
-        false => name,
-    }
-}
-
-fn state(record: &MigrationRecord) -> &'static str {
-    match (&record.finished, record.is_running) {
-        (Some(_), _) => "finished",
-        (None, true) => "running",
-        (None, false) => "unfinished",
-    }
-}
-
-/// Prints followers, the steps of services, and leases.
-fn services(output: Output, status: &Status) -> io::Result<()> {
-    let ago = |time: &DateTime| {
-        let seconds = (status.now.timestamp_millis() - time.timestamp_millis()).max(0) / 1000;
-        match seconds {
-            0..120 => format!("{seconds} s"),
-            120..7200 => format!("{} min", seconds / 60),
-            _ => format!("{} h", seconds / 3600),
-        }
-    };
-    let text = |time: &Option<DateTime>| time.as_ref().and_then(|time| time.try_to_rfc3339_string().ok());
-    let entries = &status.entries;
-    let lines = entries.followers.len() + entries.steps.len() + entries.leases.len();
-    if lines > 0 {
-        output.text("")?;
-    }
-    for follower in &entries.followers {
-        let at = follower
-            .updated
-            .as_ref()
-            .map_or("never".to_owned(), |at| format!("{} ago", ago(at)));
-        let watched = follower.watched.join(", ");
-        output.text(&wrapped(
-            &format!("follower {} of {watched}: stored its position {at}", follower.name),
-            0,
-        ))?;
-        output.object(&json!({
-            "type": "follower", "name": follower.name, "watched": follower.watched, "stored": text(&follower.updated),
-        }))?;
-    }
-    for steps in &entries.steps {
-        let last = steps
-            .last
-            .as_ref()
-            .map(|(name, at)| format!(", the last one, {name}, {} ago", ago(at)));
-        let last = last.unwrap_or_default();
-        output.text(&wrapped(
-            &format!("steps {}: {} applied{last}", steps.name, steps.applied),
-            0,
-        ))?;
-        output.object(&json!({ "type": "steps", "list": steps.name, "applied": steps.applied }))?;
-    }
-    for lease in &entries.leases {
-        let is_held = lease.until.is_some_and(|until| until > status.now);
-        let since = lease.since.as_ref().map(|since| format!(" since {}", ago(since)));
-        let held = match is_held {
-            true => format!("held{}", since.unwrap_or_default()),
-            false => "free".to_owned(),
+    fn row(&self, entry: &Entry, namespace: &Namespace, name: &str, pattern: &str) -> String {
+        let of = self.status.size_of(namespace);
+        #[allow(clippy::cast_precision_loss)]
+        let [documents, largest] = match of {
+            Some(of) => [grouped(of.documents), size(of.largest as f64)],
+            None => ["missing", "-"].map(str::to_owned),
         };
-        output.text(&wrapped(&format!("lease {}: {held}", lease.name), 0))?;
-        output.object(&json!({
-            "type": "lease", "name": lease.name, "held": is_held, "since": text(&lease.since),
-        }))?;
+        let needed = entry.indexes.iter().filter(|(of, _)| of == namespace).count();
+        let missing = self.status.missing_of(entry).filter(|(of, _)| of == namespace).count();
+        let indexes = match (needed, missing) {
+            (0, _) => "-".to_owned(),
+            (_, 0) => "ok".to_owned(),
+            _ => format!("{missing} MISSING"),
+        };
+        line(&printable(name), pattern, &documents, &largest, &indexes)
     }
-    Ok(())
+
+    /// Returns what is known of an entry beside its collections.
+    fn details(&self, entry: &Entry) -> Vec<String> {
+        let status = self.status;
+        let migration = status.migration_of(entry);
+        let mut details: Vec<String> = entry.field.iter().map(|field| format!("field {field}")).collect();
+        details.push(match migration.map(|record| (record, migrations::state(record))) {
+            None => "migration -".to_owned(),
+            Some((MigrationRecord { finished: Some(at), .. }, _)) => format!("migration finished {}", self.ago(*at)),
+            Some((record, "running")) => format!("migration running, at {}", grouped(record.migrated)),
+            Some((record, _)) => format!("migration STOPPED at {}", grouped(record.migrated)),
+        });
+        let follower = status.entries.follower_of(entry);
+        let stored = follower.map(|follower| follower.updated.map_or_else(|| "-".to_owned(), |at| self.ago(at)));
+        match stored {
+            Some(stored) => details.push(format!("follower {stored}")),
+            None if entry.needs_follower() => details.push("follower NONE".to_owned()),
+            None => {}
+        }
+        details.push(match (&entry.failed, &entry.verified) {
+            (Some(_), _) => "verify FAILED".to_owned(),
+            (None, None) if entry.command("verify").is_none() => "verify -".to_owned(),
+            (None, None) => "verify never".to_owned(),
+            (None, Some(of)) if of.findings == 0 => format!("verify ok {}", self.ago(of.at)),
+            (None, Some(of)) => format!(
+                "verify {} {}",
+                counted(of.findings, "finding").to_uppercase(),
+                self.ago(of.at)
+            ),
+        });
+        let versions = self
+            .facts_of(entry, "schema")
+            .into_iter()
+            .flat_map(|facts| &facts.versions);
+        details.extend(versions.map(|(version, documents)| match version {
+            0 => format!("no version: {}", grouped(*documents)),
+            version => format!("version {version}: {}", grouped(*documents)),
+        }));
+        let oldest = self.facts_of(entry, "archive").and_then(|facts| facts.oldest);
+        details.extend(oldest.map(|time| format!("oldest {}", rfc3339(time))));
+        details.extend(
+            self.expired(entry)
+                .map(|expired| format!("{} past their time", grouped(expired))),
+        );
+        let validated = entry
+            .collections()
+            .filter(|one| status.facts.get(one).is_some_and(|facts| facts.has_validator));
+        let validated: Vec<&str> = validated.map(|one| one.coll.as_str()).collect();
+        if !validated.is_empty() {
+            details.push(format!("validator of {}", validated.join(" and ")));
+        }
+        details
+    }
+
+    /// Returns what is known of the collection of an entry of this pattern.
+    fn facts_of(&self, entry: &Entry, pattern: &str) -> Option<&Facts> {
+        let facts = self.status.facts.get(&entry.collection);
+        facts.filter(|_| entry.pattern == pattern)
+    }
+
+    /// Returns the number of documents that a trash has past their time.
+    fn expired(&self, entry: &Entry) -> Option<u64> {
+        let mut second = entry.related.iter().filter(|_| entry.pattern == "trash");
+        second.find_map(|second| self.status.facts.get(second)?.expired)
+    }
+
+    /// Prints followers, the steps of services, and leases.
+    fn services(&self) -> io::Result<()> {
+        let Self { output, status, .. } = *self;
+        let entries = &status.entries;
+        for follower in &entries.followers {
+            let at = follower.updated.map_or_else(|| "never".to_owned(), |at| self.ago(at));
+            let watched = follower.watched.join(", ");
+            let text = format!("follower {} of {watched}: stored its position {at}", follower.name);
+            output.text(&wrapped(&printable(&text), 0))?;
+            output.object(&json!({
+                "type": "follower",
+                "name": follower.name,
+                "watched": follower.watched,
+                "stored": follower.updated.map(rfc3339),
+            }))?;
+        }
+        entries.steps.iter().try_for_each(|steps| self.steps(steps))?;
+        for lease in &entries.leases {
+            let held = match (lease.until.is_some_and(|until| until > status.now), lease.since) {
+                (true, Some(since)) => format!("held by {} since {}", lease.holder, self.ago(since)),
+                _ => "free".to_owned(),
+            };
+            output.text(&wrapped(&printable(&format!("lease {}: {held}", lease.name)), 0))?;
+            output.object(&json!({
+                "type": "lease",
+                "name": lease.name,
+                "held": held != "free",
+                "holder": lease.holder,
+                "since": lease.since.map(rfc3339),
+            }))?;
+        }
+        Ok(())
+    }
+
+    fn steps(&self, Steps { name, applied, failed }: &Steps) -> io::Result<()> {
+        let last = applied
+            .last()
+            .map(|(last, at)| format!(", the last one, {last}, {}", self.ago(*at)));
+        let text = format!("steps {name}: {} applied{}", applied.len(), last.unwrap_or_default());
+        self.output.text(&wrapped(&printable(&text), 0))?;
+        let applied = applied
+            .iter()
+            .map(|(name, at)| json!({ "name": name, "applied": rfc3339(*at) }));
+        let applied: Vec<Value> = applied.collect();
+        self.output
+            .object(&json!({ "type": "steps", "list": name, "applied": applied, "failed": failed }))
+    }
+
+    fn ago(&self, time: DateTime) -> String {
+        let seconds = self.status.millis_since(time).max(0) / 1000;
+        match seconds {
+            0..120 => format!("{seconds} s ago"),
+            120..7200 => format!("{} min ago", seconds / 60),
+            7200..172_800 => format!("{} h ago", seconds / 3600),
+            _ => format!("{} days ago", seconds / 86_400),
+        }
+    }
+}
+
+/// Returns a line of the table. A long name is shortened; JSON has all of it.
+fn line(name: &str, pattern: &str, documents: &str, largest: &str, indexes: &str) -> String {
+    let name = match name.chars().count() > NAME {
+        true => name.chars().take(NAME - 2).chain("..".chars()).collect(),
+        false => name.to_owned(),
+    };
+    format!(" {name:NAME$} {pattern:PATTERN$} {documents:>9} {largest:>7} {indexes:>9}")
+}
+
+fn rfc3339(time: DateTime) -> String {
+    time.try_to_rfc3339_string().unwrap_or_default()
 }

@@ -1,5 +1,7 @@
 //! What is known of a database.
 
+use std::collections::HashMap;
+
 use mongo_patterns_core::catalog::{COLLECTION, MigrationRecord, migrations};
 use mongodb::Namespace;
 use mongodb::bson::{DateTime, Document, doc};
@@ -12,7 +14,7 @@ use crate::failure::Failure;
 /// The catalog, and what the server knows of its collections.
 pub(super) struct Status {
     pub(super) entries: Entries,
-    pub(super) facts: Vec<Facts>,
+    pub(super) facts: HashMap<Namespace, Facts>,
     pub(super) migrations: Vec<MigrationRecord>,
     /// The collections that no entry names.
     pub(super) unmanaged: Vec<String>,
@@ -24,46 +26,68 @@ pub(super) struct Status {
 impl Status {
     /// Returns what is known of a collection, if it exists.
     pub(super) fn size_of(&self, namespace: &Namespace) -> Option<Size> {
-        self.facts_of(namespace)?.size
-    }
-
-    pub(super) fn facts_of(&self, namespace: &Namespace) -> Option<&Facts> {
-        self.facts.iter().find(|facts| facts.namespace == *namespace)
+        self.facts.get(namespace)?.size
     }
 
     /// Returns the collections and names of the indexes that an entry needs and that are missing.
     pub(super) fn missing_of<'e>(&self, entry: &'e Entry) -> impl Iterator<Item = &'e (Namespace, String)> {
-        let has = |namespace, name: &str| self.facts_of(namespace).is_some_and(|facts| facts.has_index(name));
-        entry
-            .indexes
-            .iter()
-            .filter(move |(namespace, name)| !has(namespace, name))
+        let has = |namespace, name: &str| self.facts.get(namespace).is_some_and(|facts| facts.has_index(name));
+        let indexes = entry.indexes.iter();
+        indexes.filter(move |(namespace, name)| !has(namespace, name))
+    }
+
+    /// Returns the record of the last migration to the pattern of an entry.
+    pub(super) fn migration_of(&self, entry: &Entry) -> Option<&MigrationRecord> {
+        self.migrations.iter().find(|record| is_of(record, entry))
+    }
+
+    /// Returns the records of migrations that no entry has, such as one that leaves the pattern.
+    pub(super) fn other_migrations(&self) -> impl Iterator<Item = &MigrationRecord> {
+        let is_other = |record: &&MigrationRecord| !self.entries.managed.iter().any(|entry| is_of(record, entry));
+        self.migrations.iter().filter(is_other)
+    }
+
+    /// Returns how long ago a time was, in milliseconds.
+    pub(super) fn millis_since(&self, time: DateTime) -> i64 {
+        self.now.timestamp_millis() - time.timestamp_millis()
     }
 }
 
+fn is_of(record: &MigrationRecord, entry: &Entry) -> bool {
+    let is_its = |namespace: &Namespace| namespace.coll == record.collection && namespace.db == entry.collection.db;
+    record
+        .settings
+        .get_str("pattern")
+        .is_ok_and(|pattern| pattern == entry.pattern)
+        && entry.collections().any(is_its)
+}
+
 pub(super) async fn read(context: &Context) -> Result<Status, Failure> {
-    let database = &context.database;
-    let listed = Listed::read(database).await?;
-    if listed.is_empty() {
+    let (database, client) = (&context.database, context.database.client());
+    let entries = Entries::read(database).await?;
+    let collections = entries.collections();
+    let listed = Listed::read(client, database.name(), &collections).await?;
+    if listed.of(database.name()).next().is_none() {
         return Err(Failure::usage(format!(
             "there is no database {}, or it has no collections: check --db",
             database.name()
         )));
     }
-    let entries = Entries::read(database).await?;
-    let admin = database.client().database("admin");
+    let admin = client.database("admin");
     let hello = admin.run_command(doc! { "hello": 1 }).await?;
     let build: Document = admin.run_command(doc! { "buildInfo": 1 }).await?;
-    let mut facts = Vec::new();
-    for collection in entries.collections() {
-        facts.push(Facts::read(context, &collection, &listed).await?);
+    let own = |name: &str| Namespace::new(database.name(), name);
+    let unmanaged = listed
+        .of(database.name())
+        .filter(|name| !collections.contains(&own(name)) && *name != COLLECTION);
+    let unmanaged = unmanaged.map(str::to_owned).collect();
+    let mut facts = HashMap::new();
+    for namespace in collections {
+        let of_collection = Facts::read(client, &namespace, &listed, &entries.managed).await?;
+        facts.insert(namespace, of_collection);
     }
-    let unmanaged = listed.names().filter(|name| {
-        let is_known = facts.iter().any(|facts| facts.is(database.name(), name));
-        !is_known && *name != COLLECTION
-    });
     Ok(Status {
-        unmanaged: unmanaged.map(str::to_owned).collect(),
+        unmanaged,
         migrations: migrations(database).await?,
         now: hello
             .get_datetime("localTime")

@@ -223,6 +223,20 @@ impl Entry {
         ))
     }
 
+    /// Stores the time and the number of findings of a verification, if there is an entry. One round trip.
+    ///
+    /// # Errors
+    /// Those of the driver. None when the user may not write the catalog.
+    pub async fn store_verified(&self, findings: u64) -> Result<()> {
+        let findings = i64::try_from(findings).unwrap_or(i64::MAX);
+        let verified = doc! { "$set": { "verified.findings": findings }, "$currentDate": { "verified.at": true } };
+        let step = Step::update_one("store the outcome", &self.catalog, self.filter(), verified);
+        match Conn::new().write(step).await.map_err(Error::from) {
+            Err(error) if error.kind() == ErrorKind::Unauthorized => Ok(()),
+            stored => stored.map(drop),
+        }
+    }
+
     fn stored_owns(&self) -> Bson {
         let database = &self.catalog.namespace().db;
         let owns = self.owns.iter().map(|owned| owned.stored_form(database));

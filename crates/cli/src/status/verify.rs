@@ -1,0 +1,61 @@
+//! Verifies the collections of an entry by the command of its pattern.
+
+use std::sync::OnceLock;
+
+use mongodb::bson::DateTime;
+
+use super::entries::{Entry, Verified};
+use crate::args::{
+    Archive, ArchiveVerb, Bucket, BucketVerb, Embedded, EmbeddedVerb, History, HistoryVerb, Listing, Outlier,
+    OutlierVerb, Reference, ReferenceVerb, Subset, SubsetVerb,
+};
+use crate::catalog::Managed;
+use crate::context::Context;
+use crate::failure::{Exit, Failure};
+use crate::profile::Profile;
+use crate::{archive, bucket, embedded, history, outlier, reference, subset};
+
+/// Verifies an entry whose pattern has a command, and counts up to this number of findings.
+pub(super) async fn verify(context: &Context, entry: &mut Entry, most: u64) -> Result<(), Failure> {
+    if entry.command("verify").is_none() {
+        return Ok(());
+    }
+    let context = Context {
+        database: context.database.clone(),
+        output: context.output.counting(most),
+        profile: Profile::default(),
+        known: OnceLock::new(),
+    };
+    macro_rules! verify {
+        ($module:ident, $command:ident, $verb:ident) => {
+            verify!($module, $command, $verb, (Listing { all: true }))
+        };
+        ($module:ident, $command:ident, $verb:ident, $($listing:tt)?) => {{
+            let settings = Managed::of_entry(&entry.id, &entry.settings);
+            let verb = $verb::Verify $($listing)?;
+            Box::pin($module::run(&context, &$command { settings, verb })).await
+        }};
+    }
+    let outcome = match entry.pattern.as_str() {
+        "bucket" => verify!(bucket, Bucket, BucketVerb),
+        "outlier" => verify!(outlier, Outlier, OutlierVerb),
+        "subset" => verify!(subset, Subset, SubsetVerb),
+        "embedded" => verify!(embedded, Embedded, EmbeddedVerb),
+        "history" => verify!(history, History, HistoryVerb),
+        "reference" => verify!(reference, Reference, ReferenceVerb),
+        "archive" => verify!(archive, Archive, ArchiveVerb,),
+        _ => return Ok(()),
+    };
+    match outcome {
+        Ok(exit) => {
+            let findings = exit.findings();
+            entry.verified = Some(Verified {
+                at: DateTime::now(),
+                findings,
+            });
+        }
+        Err(failure) if [Exit::Usage, Exit::Findings(0)].contains(&failure.exit) => entry.failed = Some(failure.text),
+        Err(failure) => return Err(failure),
+    }
+    Ok(())
+}
