@@ -1,7 +1,8 @@
 //! The page "All calls" of the book, written from the documentation of the public methods, and the rules of their grammar.
 //!
-//! A call is a public method of a repository that sends a command, which its section `# Cancel safety` shows. The page has its first
-//! sentence, its result, the first sentence of `# Cost`, and what a dropped call may have done.
+//! A call is a public method of a repository that sends a command, which its section `# Cost` shows. The page has its first
+//! sentence, its result, the first sentence of `# Cost`, and what a dropped call may have done: a write has a section
+//! `# Cancel safety`, and a read changes nothing.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -60,6 +61,8 @@ const VERBS: [(&str, &[&str]); 24] = [
     ("flush", &["Flushed"]),
     ("run", &[]),
 ];
+/// The verbs of calls that only read.
+const READING_VERBS: [&str; 2] = ["verify", "orphans"];
 /// The types of an action that only reads.
 const READS: [&str; 14] = [
     "Read",
@@ -116,10 +119,9 @@ pub(crate) fn check(write: bool) -> Result<()> {
 /// Returns what a call does against the rules that CONTRIBUTING has.
 fn problem(call: &Call) -> Option<String> {
     let name = format!("{}::{}", call.of_type, call.name);
-    for section in ["# Cost", "# Cancel safety"] {
-        if !call.docs.lines().any(|line| line.trim() == section) {
-            return Some(format!("{name} has no section `{section}`"));
-        }
+    let has = |section: &str| call.docs.lines().any(|line| line.trim() == section);
+    if !has("# Cost") {
+        return Some(format!("{name} has no section `# Cost`"));
     }
     let verb = call.name.split('_').next().unwrap_or_default();
     let Some((_, results)) = VERBS.iter().find(|(known, _)| *known == verb) else {
@@ -127,6 +129,11 @@ fn problem(call: &Call) -> Option<String> {
         return (!is_read)
             .then(|| format!("{name} changes documents, and begins with none of the verbs of calls that do"));
     };
+    if !READING_VERBS.contains(&verb) && !has("# Cancel safety") {
+        return Some(format!(
+            "{name} changes documents, and has no section `# Cancel safety`"
+        ));
+    }
     let fits = results.is_empty() || results.iter().any(|result| call.result.contains(result));
     (!fits).then(|| format!("{name} returns {}, and not {}", call.result, results.join(" or ")))
 }
@@ -167,7 +174,7 @@ fn cell(result: &str) -> String {
 }
 
 fn dropped(text: &str) -> String {
-    match text.trim_start().starts_with("Cancel-safe") || text.trim_start().starts_with("It changes nothing") {
+    match text.is_empty() || text.trim_start().starts_with("Cancel-safe") {
         true => "safe".to_owned(),
         false => sentence(text),
     }
@@ -274,7 +281,7 @@ fn call(
         return None;
     };
     let action = name_of(returned);
-    let is_call = docs.contains("# Cancel safety") || outputs.contains_key(&action);
+    let is_call = docs.contains("# Cost") || outputs.contains_key(&action);
     if !is_call {
         return None;
     }
@@ -404,6 +411,32 @@ mod tests {
         methods
             .filter_map(|(signature, attributes)| call("Trash", signature, attributes, &outputs))
             .collect()
+    }
+
+    #[test]
+    fn a_write_has_a_section_on_dropped_calls_and_a_read_is_safe() {
+        let calls = parsed(
+            r#"
+            impl<D> Trash<D> {
+                /// Deletes.
+                ///
+                /// # Cost
+                /// One round trip.
+                pub fn delete(&self) -> Write<'_, Deleted> { todo!() }
+                /// Reads.
+                ///
+                /// # Cost
+                /// One round trip.
+                pub fn get(&self) -> Read<'_, u32> { todo!() }
+            }
+            "#,
+        );
+        let problems: Vec<_> = calls.iter().map(problem).collect();
+        let [Some(refused), None] = &problems[..] else {
+            panic!("{problems:?}")
+        };
+        assert!(refused.contains("no section `# Cancel safety`"), "{refused}");
+        assert_eq!(dropped(section(&calls[1].docs, "# Cancel safety")), "safe");
     }
 
     #[test]

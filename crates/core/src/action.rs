@@ -55,20 +55,21 @@
 //! # Cancel safety
 //!
 //! The future of every call can be dropped at any point: by a timeout, by `select!`, or when an HTTP client disconnects.
-//! Each call documents what it may have done then. In general:
+//! A call that writes documents what it may have done then. In general:
 //!
+//! - A **read** changes nothing.
+//! - A **stream** loses no item when the future of an item is dropped: it can be polled again.
 //! - A call that **waits** for another call for its document has no effect.
-//! - A **command** that was begun runs to the server's reply, in a task. The document's next call waits for it. So no
-//!   connection is closed, and a document that another client has locked occupies one connection, however many calls for
-//!   it are dropped. Calls for other documents do not wait. A call of several commands may end between two of them.
+//! - A **command** that was begun runs to the server's reply, in a task, and no connection is closed. The document's next call
+//!   waits for it, calls for other documents do not. So a document that another client has locked occupies one connection,
+//!   however many calls for it are dropped. A call of several commands may end between two of them.
 //! - A **transaction of the call's own** has no effect, unless its commit had begun, which completes. The task aborts the
 //!   transaction after the reply.
-//! - An item that was sent **together with those of other calls** may be stored, as long as one of them waits for it. If
+//! - An item that was sent **together with items of other calls** may be stored, as long as one of these calls waits. If
 //!   all are dropped, only the command in flight completes, and a transaction is aborted unless its commit had begun.
-//! - In a **transaction of the caller**, the whole transaction is aborted, because it is unknown whether the command
-//!   in flight is part of it. For the one round trip that the abort takes, another transaction on the same documents may
-//!   meet a write conflict.
-//! - A **session of the caller** is of no further use, with a transaction or without: every command in it, the commit and
+//! - A **transaction of the caller** is aborted, because it is unknown whether the command in flight is part of it. During
+//!   the one round trip of the abort, another transaction on the same documents may meet a write conflict.
+//! - A **session of the caller** is of no further use, with a transaction or without. Every command in it, the commit and
 //!   the start of a transaction fail, and nothing is sent. Start a new session.
 //!
 //! A dropped call is not an error: retry it as one whose [outcome is unknown](crate::Error::is_outcome_unknown).
@@ -81,9 +82,47 @@
 //! 90 seconds after its start, with the default of `transactionLifetimeLimitSeconds`.
 //!
 //! Several runtimes of a process can share a repository, such as a static one under `#[tokio::test]`, if the client's runtime
-//! lives. Where calls of two runtimes join and one runtime ends, the calls of the other start again with what was not sent.
-//! An item that was sent in the runtime that ended is an error of the kind [`Network`](crate::ErrorKind::Network), whose
-//! outcome is unknown.
+//! lives. If calls of two runtimes join and one runtime ends, the calls of the other runtime send again what was not sent.
+//! An item that the ended runtime had sent is an error of the kind [`Network`](crate::ErrorKind::Network), whose outcome is
+//! unknown.
+//!
+//! # Errors
+//!
+//! Each call lists the errors that it adds. An error changes nothing, unless the list says otherwise. Every call can also return
+//! these kinds:
+//!
+//! - [`Driver`], [`Network`], [`ServerSelection`], [`WriteConcern`] and [`Unauthorized`]: the errors of the driver and the
+//!   server. [`is_outcome_unknown`](crate::Error::is_outcome_unknown) tells whether a write can have taken effect.
+//! - [`InvalidArgument`], [`InvalidKey`], [`InvalidItemId`]: an id or a key that no document can have, or a filter that the
+//!   server refuses.
+//! - [`IndexMissing`]: an index that the call relies on does not exist. Call `ensure_indexes()`.
+//! - [`Decode`] and [`Corrupt`]: a stored document does not have the type of the repository, or violates an invariant of its
+//!   pattern.
+//!
+//! Writes also return these kinds:
+//!
+//! - [`Encode`], [`TooLarge`]: the document cannot be encoded, or would exceed 16 MiB.
+//! - [`DuplicateKey`], [`ValidationFailed`]: a unique index or a validator of your own refuses the document.
+//! - [`Contention`]: conflicts with other writers exhausted the retry policy.
+//! - [`Unsupported`]: the call needs a transaction, and the server is a standalone.
+//!
+//! [`Driver`]: crate::ErrorKind::Driver
+//! [`Network`]: crate::ErrorKind::Network
+//! [`ServerSelection`]: crate::ErrorKind::ServerSelection
+//! [`WriteConcern`]: crate::ErrorKind::WriteConcern
+//! [`Unauthorized`]: crate::ErrorKind::Unauthorized
+//! [`InvalidArgument`]: crate::ErrorKind::InvalidArgument
+//! [`InvalidKey`]: crate::ErrorKind::InvalidKey
+//! [`InvalidItemId`]: crate::ErrorKind::InvalidItemId
+//! [`IndexMissing`]: crate::ErrorKind::IndexMissing
+//! [`Decode`]: crate::ErrorKind::Decode
+//! [`Corrupt`]: crate::ErrorKind::Corrupt
+//! [`Encode`]: crate::ErrorKind::Encode
+//! [`TooLarge`]: crate::ErrorKind::TooLarge
+//! [`DuplicateKey`]: crate::ErrorKind::DuplicateKey
+//! [`ValidationFailed`]: crate::ErrorKind::ValidationFailed
+//! [`Contention`]: crate::ErrorKind::Contention
+//! [`Unsupported`]: crate::ErrorKind::Unsupported
 
 mod define;
 mod find;

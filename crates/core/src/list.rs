@@ -123,9 +123,6 @@ impl<'a, I, T> List<'a, I, T> {
 impl<'a, I: Send + 'a, T: Clone + Send + Sync + 'a> List<'a, I, T> {
     /// Reads a page.
     ///
-    /// # Cancel safety
-    /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
-    ///
     /// # Errors
     /// [`InvalidArgument`] for a limit of 0 and for two tokens, and those of the call.
     pub fn page(self) -> ActionFuture<'a, Page<I, T>> {
@@ -140,10 +137,6 @@ impl<'a, I: Send + 'a, T: Clone + Send + Sync + 'a> List<'a, I, T> {
 
     /// Returns a stream of the items, which sends nothing before it is polled, and ends after an error. It reads one page
     /// after another, and holds no cursor on the server between them.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe: if the future of an item is dropped, the stream can be polled again, and loses no item. If the stream itself is
-    /// dropped while it reads, a [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
     /// Those of a [`page`](Self::page), and [`InvalidArgument`] with [`before`](Self::before), as the last item.

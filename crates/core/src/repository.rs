@@ -230,9 +230,6 @@ pub trait Repository: sealed::Sealed + Send + Sync {
     /// # Cost
     /// One round trip, and one more on a sharded cluster.
     ///
-    /// # Cancel safety
-    /// Cancel-safe: it changes nothing.
-    ///
     /// # Errors
     /// [`Unauthorized`](crate::ErrorKind::Unauthorized) on a sharded cluster, when the user may not read
     /// `config.collections`.

@@ -111,9 +111,6 @@ impl<'a, P: Send + 'a> Verify<'a, P> {
     }
 
     /// Returns the stream. It sends nothing before it is polled.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe: see [the module](self#cancel-safety).
     pub fn stream(self) -> ActionStream<'a, Finding<P>> {
         let found = self.scan.map(|scan| scan(Reporter::new(self.on_progress)));
         match self.ensure {

@@ -1,5 +1,5 @@
-//! Checks that the table has every public function that sends a command, and that its documentation has the section
-//! that callers rely on.
+//! Checks that the table has every public function that sends a command, and that the documentation of one that writes
+//! has the section that callers rely on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -46,6 +46,12 @@ const SILENT_OF_TYPES: [(&str, &str); 9] = [
 /// Types whose functions only compute from data that was read before.
 const SILENT_TYPES: [&str; 2] = ["bucket Totals", "outlier Analysis"];
 
+/// What the name of a function that writes begins with, as `cargo xtask book` requires.
+const WRITES: [&str; 22] = [
+    "insert", "update", "replace", "upsert", "delete", "keep", "add", "append", "push", "remove", "set", "clear",
+    "reorder", "end", "restore", "refresh", "repair", "follow", "migrate", "ensure", "flush", "run",
+];
+
 #[test]
 fn the_table_has_every_public_operation() {
     let table = table();
@@ -73,9 +79,9 @@ fn the_table_has_every_public_operation() {
 }
 
 #[test]
-fn every_public_operation_documents_its_cancel_safety() {
+fn every_public_operation_that_writes_documents_its_cancel_safety() {
     let public = public();
-    let operations = public.iter().filter(|(name, _)| !is_silent(name));
+    let operations = public.iter().filter(|(name, _)| !is_silent(name) && writes(name));
     let missing: Vec<&String> = operations
         .filter(|(_, docs)| !docs.lines().any(|line| line == "# Cancel safety"))
         .map(|(name, _)| name)
@@ -84,6 +90,12 @@ fn every_public_operation_documents_its_cancel_safety() {
         missing.is_empty(),
         "these functions have no section `# Cancel safety`: {missing:#?}"
     );
+}
+
+fn writes(name: &str) -> bool {
+    let (_, function) = name.rsplit_once("::").unwrap();
+    let verb = function.split('_').next().unwrap_or_default();
+    WRITES.contains(&verb)
 }
 
 fn is_silent(name: &str) -> bool {

@@ -36,9 +36,6 @@ impl<D> FileArchive<D> {
     /// # Cost
     /// One round trip, which examines the records of all files.
     ///
-    /// # Cancel safety
-    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
-    ///
     /// # Errors
     /// Those of the driver.
     pub fn files(&self, ages: impl RangeBounds<DateTime>) -> Find<'_, ArchiveFile> {
@@ -76,9 +73,6 @@ impl<D> FileArchive<D> {
     ///
     /// # Cost
     /// One round trip, and a read of the file. The documents are in memory: about 32 MB at most.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
     /// [`NotFound`] when the archive has no file of this name, [`Corrupt`] when the file is missing or changed, [`FileStore`],

@@ -36,8 +36,7 @@ impl<D> FileArchive<D> {
     /// A read of the file, and five round trips. The documents are in memory.
     ///
     /// # Cancel safety
-    /// The file is restored or not. If it is, the next [`run`](Self::run) may have to delete the file. A [transaction of the
-    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// The file is restored or not. If it is, the next [`run`](Self::run) may have to delete the file.
     ///
     /// # Errors
     /// With nothing changed: [`NotFound`] when the archive has no file of this name, also when it was restored already,

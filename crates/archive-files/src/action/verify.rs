@@ -36,9 +36,6 @@ impl<D> FileArchive<D> {
     /// It reads all files, one after another. Two round trips, one for each problem, and one for each 1000 files of the store. The
     /// names of all files are in memory.
     ///
-    /// # Cancel safety
-    /// Cancel-safe: it changes nothing.
-    ///
     /// # Errors
     /// [`SettingsMismatch`], [`FileStore`], and those of the driver, as the last item of the stream.
     pub fn verify(&self) -> Verify<'_, Problem> {

@@ -26,9 +26,6 @@ impl<D> Archive<D> {
     /// One round trip, and the [check of the indexes](crate#cost) once. The server reads the keys of the old documents in the
     /// index, and these documents only if some are to [keep](crate::ArchiveBuilder::keep), or the [newest](crate::ArchiveBuilder::keep_newest_by) of each value stay.
     ///
-    /// # Cancel safety
-    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
-    ///
     /// # Errors
     /// [`IndexMissing`], [`IndexMismatch`], and those of the driver.
     pub fn due(&self) -> Read<'_, Due> {

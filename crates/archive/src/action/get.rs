@@ -31,9 +31,6 @@ impl<D: DeserializeOwned> Archive<D> {
     /// One round trip, which examines one document; two for an archived one. For an absent one three: it may have been
     /// restored between the first two.
     ///
-    /// # Cancel safety
-    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
-    ///
     /// # Errors
     /// [`InvalidArgument`] for an id of an invalid type, and [`Decode`].
     pub fn get(&self, id: impl IntoId) -> Read<'_, Option<Found<D>>> {

@@ -47,9 +47,6 @@ impl<D: DeserializeOwned> Archive<D> {
     /// Two round trips for each page, one to each collection, and the [check of the indexes](crate#cost) once. Each examines the
     /// documents of one page, and those that do not match the filter between them, by the index on the age.
     ///
-    /// # Cancel safety
-    /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
-    ///
     /// # Errors
     /// Those of every [page](List::page), [`IndexMissing`], [`IndexMismatch`], [`Decode`], and those of the driver.
     pub fn list(&self, filter: Document) -> List<'_, Found<D>, ArchiveToken> {

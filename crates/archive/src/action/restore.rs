@@ -43,8 +43,7 @@ impl<D> Archive<D> {
     /// another three if there are some.
     ///
     /// # Cancel safety
-    /// The document is restored or not. Retry it. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
-    /// aborted.
+    /// The document is restored or not. Retry it.
     ///
     /// # Errors
     /// With nothing changed: [`NotFound`] when neither collection has the document, [`AlreadyExists`] when both have one,

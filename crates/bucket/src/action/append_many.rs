@@ -56,9 +56,8 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// transaction.
     ///
     /// # Cancel safety
-    /// A prefix of the items is stored. With an item id field, call it again: it counts the stored items, and does not
-    /// store them again. Without one, a second call can store items twice. A [transaction of the
-    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// A prefix of the items is stored. With an item id field, call it again: it counts the stored items, and does not store
+    /// them again. Without one, a second call can store items twice.
     ///
     /// # Errors
     /// Those of [`append`](Self::append). For invalid items nothing is stored: [`InvalidTime`], [`InvalidItemId`],

@@ -33,10 +33,6 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     /// One round trip for each page, in which the server examines as many documents as it returns, at any position of the
     /// token.
     ///
-    /// # Cancel safety
-    /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
-    /// aborted.
-    ///
     /// # Errors
     /// Those of every [page](List::page), [`InvalidKey`], [`Corrupt`] and [`Decode`] for stored documents.
     pub fn buckets<Q: EncodeKey + ?Sized>(&self, key: &Q) -> List<'_, Bucket<K, T>, PageToken>

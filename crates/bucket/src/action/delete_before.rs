@@ -40,9 +40,8 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// In a transaction of the caller all of these buckets are deleted, or none.
     ///
     /// # Cancel safety
-    /// All, some or none of these buckets are deleted, each as a whole. With [`exact`](DeleteKeyBefore::exact) all items
-    /// are removed or none. Call it again: it deletes the rest. A [transaction of the
-    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// All, some or none of these buckets are deleted, each as a whole. With [`exact`](DeleteKeyBefore::exact) all items are
+    /// removed or none. Call it again: it deletes the rest.
     ///
     /// # Errors
     /// [`Configuration`] without a time field, and [`InvalidKey`], with nothing deleted. Those of the driver, after which

@@ -75,10 +75,6 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// [`explain`](FindItems::explain) tells, and returns the fields of an index. With it, the server reads the buckets
     /// that have a matching item, and returns those items only.
     ///
-    /// # Cancel safety
-    /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
-    /// aborted.
-    ///
     /// # Errors
     /// [`InvalidArgument`] as for [`items_pipeline`](Self::items_pipeline) and for a limit of 0, [`Decode`] for an item that does not have the
     /// item type, [`Corrupt`] for a key that does not have the key type, and those of the driver.
@@ -128,9 +124,6 @@ impl<'a, K: Key, T: 'a> FindItems<'a, K, T> {
     ///
     /// # Cost
     /// One round trip. The server does the same work as for the items, without the limit of 16 MiB for a reply.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe: it changes nothing.
     ///
     /// # Errors
     /// Those of the search, except `Decode` and `Corrupt`. [`InvalidArgument`] with a session: MongoDB explains nothing in a
@@ -197,9 +190,6 @@ impl<'a, K: Key + 'a, T: DeserializeOwned + 'a> FindItems<'a, K, T> {
     /// # Ok(())
     /// # }
     /// ```
-    ///
-    /// # Cancel safety
-    /// Cancel-safe: if the future of an item is dropped, the stream can be polled again, and loses no item.
     pub fn stream(self) -> ActionStream<'a, FoundItem<K, T>>
     where
         T: Send,

@@ -89,10 +89,6 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     /// One round trip for about 1000 items, in which the server examines the buckets that it returns. For a page, it
     /// examines at most one bucket more than the items need. The setters say what they add.
     ///
-    /// # Cancel safety
-    /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
-    /// aborted.
-    ///
     /// # Errors
     /// Of a page, and as the last item of a stream: [`InvalidArgument`] for a limit of 0, for two tokens, for a stream
     /// [before](Items::before) a position, and for an empty range of time, [`Configuration`] for a range of time without a [time field](crate::BucketRepositoryBuilder::time_field),
@@ -210,10 +206,6 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> Items<'a, K, T> {
     }
 
     /// Returns the stream. It sends nothing before it is polled, and ends after an error.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe: if the future of an item is dropped, the stream can be polled again, and loses no item. If the stream
-    /// itself is dropped while it reads, a [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     pub fn stream(self) -> ActionStream<'a, T> {
         let shared = self.shared;
         Box::pin(try_unfold(self.reader_of_all(), move |reader| async move {
@@ -234,10 +226,6 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> Items<'a, K, T> {
     /// # Cost
     /// One round trip if the buckets are full, as this crate leaves them, and what the setters add. The server sends
     /// whole buckets, without the items outside of the range of time.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
-    /// aborted.
     pub fn page(self) -> ActionFuture<'a, Page<T, ItemToken>> {
         run(self.shared.operation("items"), self.read_page())
     }

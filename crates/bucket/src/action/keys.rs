@@ -44,10 +44,6 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// at most about 16 index entries a key. One round trip returns up to 1000 keys that have a bucket or two each, and
     /// one key where keys have hundreds of buckets. On a sharded cluster each round trip reads from every shard, and examines documents in place of index entries.
     ///
-    /// # Cancel safety
-    /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
-    /// aborted.
-    ///
     /// # Errors
     /// [`Corrupt`] for a bucket that names no key, after which a stream continues. [`InvalidArgument`] for a limit of 0,
     /// [`InvalidKey`] for [`after`](Keys::after), and those of the driver, as the last item of a stream.
@@ -83,10 +79,6 @@ impl<'a, K: Key> Keys<'a, K> {
     }
 
     /// Returns the stream. It sends nothing before it is polled.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe: if the future of an item is dropped, the stream can be polled again, and loses no item. If the stream
-    /// itself is dropped while it reads, a [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     pub fn stream(self) -> ActionStream<'a, K>
     where
         K: 'a,

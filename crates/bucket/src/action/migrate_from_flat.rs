@@ -169,9 +169,6 @@ impl<'a> MigrateFromFlat<'a> {
     /// # Cost
     /// The server reads the flat collection, or a random sample of this number of documents.
     ///
-    /// # Cancel safety
-    /// Cancel-safe: it changes nothing.
-    ///
     /// # Errors
     /// `Configuration` as for the migration, [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) when the server refuses the
     /// [filter](Self::filter), and those of the driver.

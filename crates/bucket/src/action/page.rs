@@ -35,9 +35,6 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     /// [`buckets`](Self::buckets) with a token is faster. On a sharded cluster this call reads from every shard, which examines
     /// the documents before the page too, and `buckets` reads from one.
     ///
-    /// # Cancel safety
-    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
-    ///
     /// # Errors
     /// [`InvalidArgument`] for page 0 and one above `i64::MAX`, [`InvalidKey`], [`Corrupt`] and [`Decode`] for the stored document.
     pub fn page<Q: EncodeKey + ?Sized>(&self, key: &Q, number: u64) -> GetPage<'_, K, T>

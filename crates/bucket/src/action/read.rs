@@ -35,9 +35,6 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// One round trip. The server reads every bucket of the key. For the number of pages only,
     /// [`count_pages`](Self::count_pages) reads just the index.
     ///
-    /// # Cancel safety
-    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
-    ///
     /// # Errors
     /// [`InvalidKey`], and those of the driver.
     pub fn counts<Q: EncodeKey + ?Sized>(&self, key: &Q) -> Read<'_, Counts>
@@ -77,9 +74,6 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// One round trip. The server examines as many index entries as there are pages, and no document. Of a sharded collection
     /// it examines the documents too.
     ///
-    /// # Cancel safety
-    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
-    ///
     /// # Errors
     /// [`InvalidKey`], and those of the driver.
     pub fn count_pages<Q: EncodeKey + ?Sized>(&self, key: &Q) -> Read<'_, u64>
@@ -111,9 +105,6 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     ///
     /// # Cost
     /// One round trip, in which the server examines one document, and sends the one item.
-    ///
-    /// # Cancel safety
-    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
     /// [`Configuration`] without an item id field, [`InvalidKey`], [`InvalidItemId`] for an id of an unsupported type,
@@ -160,9 +151,6 @@ impl<K: Key, T: DeserializeOwned + Send> BucketRepository<K, T> {
     ///
     /// With [windows](crate::BucketRepositoryBuilder::window), whose last buckets can have few items, it needs more round
     /// trips, each of which reads four times the buckets of the previous one at most.
-    ///
-    /// # Cancel safety
-    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
     /// [`InvalidArgument`] for a count of 0, [`InvalidKey`], [`Corrupt`] and [`Decode`] for stored documents.

@@ -52,9 +52,6 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// the key, once. With [windows](crate::BucketRepositoryBuilder::window), a range of time reads those of the windows that
     /// it overlaps only.
     ///
-    /// # Cancel safety
-    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
-    ///
     /// # Errors
     /// [`InvalidKey`], [`Configuration`] without figures, or for a range or a unit without
     /// [`first_and_last`](crate::BucketRepositoryBuilder::first_and_last), [`InvalidArgument`] for an empty range, and
@@ -99,9 +96,6 @@ impl<'a> ReadTotals<'a> {
     ///
     /// If all items of a bucket are in one period, the server adds the figures of the bucket. Otherwise it computes the
     /// figures of each period from the items.
-    ///
-    /// # Cancel safety
-    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     pub fn by(self, unit: TimeUnit) -> ReadTotalsBy<'a> {
         ReadTotalsBy {
             shared: self.shared,

@@ -35,9 +35,6 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// process holds the summaries of the buckets of one key in memory, with the ids of its items if the repository has an
     /// [item id field](crate::BucketRepositoryBuilder::item_id_field).
     ///
-    /// # Cancel safety
-    /// Cancel-safe: it changes nothing.
-    ///
     /// # Errors
     /// [`SettingsMismatch`], and those of the driver, as the last item of the stream.
     pub fn verify(&self) -> Verify<'_, Problem> {
@@ -60,9 +57,6 @@ impl<K: Key, T> BucketRepository<K, T> {
     ///
     /// # Cost
     /// That of [`verify`](Self::verify), in which the server reads the buckets of this key only.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe: it changes nothing.
     ///
     /// # Errors
     /// Those of [`verify`](Self::verify), and [`InvalidKey`].

@@ -60,8 +60,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// transaction after 60 seconds. A concurrent append to the open bucket conflicts with it.
     ///
     /// # Cancel safety
-    /// All, some or no buckets are deleted, each as a whole. Call it again: it deletes the rest. A [transaction of the
-    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// All, some or no buckets are deleted, each as a whole. Call it again: it deletes the rest.
     ///
     /// # Errors
     /// [`InvalidKey`] with nothing deleted, [`Contention`] when other writers append to the key for as long as the
@@ -156,8 +155,7 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// One round trip, in which the server examines one document. A second one if the item does not exist.
     ///
     /// # Cancel safety
-    /// The item is replaced or not, as a whole. Call it again: it is idempotent. A [transaction of the
-    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// The item is replaced or not, as a whole. Call it again: it is idempotent.
     ///
     /// # Errors
     /// With nothing changed: [`NotFound`] when the key has no item with this id, [`InvalidTime`] when the new time is in
@@ -222,7 +220,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     ///
     /// # Cancel safety
     /// All of the operators are applied, or none. Call an idempotent update again; read the item before you call another one
-    /// again. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// again.
     ///
     /// # Errors
     /// With nothing sent: [`InvalidArgument`] for the refused updates above, and when a field with figures could have no

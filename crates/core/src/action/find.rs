@@ -43,9 +43,6 @@ impl<'a, T> Find<'a, T> {
 
     /// Returns the documents as a stream, which sends nothing before it is polled, and ends after an error. A stream has no
     /// session: with one, it ends with [`InvalidArgument`](crate::ErrorKind::InvalidArgument), and reads nothing.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe: if the future of an item is dropped, the stream can be polled again, and loses no item.
     pub fn stream(self) -> ActionStream<'a, T>
     where
         T: Send + 'a,

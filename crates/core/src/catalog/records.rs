@@ -46,9 +46,6 @@ pub struct MigrationRecord {
 /// # Cost
 /// Two round trips. A user without the privilege `inprog` does not see the commands of other users.
 ///
-/// # Cancel safety
-/// Cancel-safe: it changes nothing.
-///
 /// # Errors
 /// Those of the driver.
 pub fn migrations(database: &Database) -> impl Future<Output = Result<Vec<MigrationRecord>>> + Send {

@@ -151,9 +151,6 @@ macro_rules! migration {
             /// # Cost
             /// That of the checks and of the reads that find what to migrate. The commands are in memory.
             ///
-            /// # Cancel safety
-            /// Cancel-safe: it changes nothing.
-            ///
             /// # Errors
             /// Those of the migration with nothing written.
             pub fn plan(self) -> $crate::action::ActionFuture<$life, $crate::Planned<$migrated>> {

@@ -152,9 +152,6 @@ impl<D: DeserializeOwned> Pages<D> {
     /// another type than integers, strings, ObjectIds, binaries such as UUIDs, or dates. On a sharded cluster, so does each shard
     /// that the filter selects.
     ///
-    /// # Cancel safety
-    /// It changes nothing. A [transaction of the caller](crate::action#cancel-safety) is aborted.
-    ///
     /// # Errors
     /// [`InvalidArgument`] for a token that is modified or of another filter or sort, [`IndexMissing`],
     /// [`IndexMismatch`] for a partial or sparse index, or one with other keys or another collation,

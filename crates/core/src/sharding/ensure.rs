@@ -73,9 +73,6 @@ impl<'a> EnsureSharded<'a> {
     ///
     /// On a server that is not the router of a sharded cluster, it assumes a cluster on which nothing is sharded.
     ///
-    /// # Cancel safety
-    /// Cancel-safe: it changes nothing.
-    ///
     /// # Errors
     /// Those of the call, but no [`Unsupported`](ErrorKind::Unsupported).
     pub fn plan(self) -> ActionFuture<'a, Vec<PlannedCommand>> {

@@ -36,9 +36,6 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// One aggregation. The server reads every document, and looks up its parent by `_id`. With a progress callback, one more
     /// round trip for each 1000 documents, because the server then replies for each.
     ///
-    /// # Cancel safety
-    /// Cancel-safe: it changes nothing.
-    ///
     /// # Errors
     /// Those of [`migrate_from_references`](Self::migrate_from_references) for names and collections, and those of the
     /// driver, as the last item of the stream.

@@ -29,9 +29,6 @@ impl<P, C: DeserializeOwned> EmbeddedRepository<P, C> {
     /// # Cost
     /// One round trip; the server examines one document and sends the one child.
     ///
-    /// # Cancel safety
-    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
-    ///
     /// # Errors
     /// [`InvalidArgument`] and [`InvalidItemId`] for ids of invalid types, [`NewerVersion`] when the parent is [migrated to a
     /// subset](crate#migrations), and [`Decode`].
@@ -73,9 +70,6 @@ impl<P: DeserializeOwned, C> EmbeddedRepository<P, C> {
     /// # Cost
     /// One round trip; the server examines one document.
     ///
-    /// # Cancel safety
-    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
-    ///
     /// # Errors
     /// [`InvalidArgument`] for an `_id` of an invalid type, [`NewerVersion`] when the parent is [migrated to a
     /// subset](crate#migrations), whose array has only the first of its children, and [`Decode`].
@@ -106,9 +100,6 @@ impl<P: DeserializeOwned, C> EmbeddedRepository<P, C> {
     ///
     /// # Cost
     /// One round trip, and one for each further batch of the cursor. An index of your own serves the filter.
-    ///
-    /// # Cancel safety
-    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
     /// [`Decode`], [`NewerVersion`] at a parent that is [migrated to a subset](crate#migrations), and those of the driver, as

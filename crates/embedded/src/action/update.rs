@@ -46,8 +46,7 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// One round trip; the server examines one document. A refused write takes a second one, which reads the reason.
     ///
     /// # Cancel safety
-    /// All of the operators are applied, or none. Retry an idempotent update; read the child before you retry another one. A
-    /// [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// All of the operators are applied, or none. Retry an idempotent update; read the child before you retry another one.
     ///
     /// # Errors
     /// With nothing sent: [`InvalidArgument`] for the refused updates above, and [`InvalidItemId`].
@@ -108,8 +107,7 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// One round trip; the server examines one document. A refused write takes a second one, which reads the reason.
     ///
     /// # Cancel safety
-    /// All of the operators are applied, or none. Retry an idempotent update; read the child before you retry another one. A
-    /// [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// All of the operators are applied, or none. Retry an idempotent update; read the child before you retry another one.
     ///
     /// # Errors
     /// With nothing sent: [`InvalidArgument`] for an invalid update, list or field, and [`InvalidItemId`].

@@ -28,9 +28,6 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// progress callback, which counts parents, one more round trip for each 1000 parents, because the server then replies
     /// for each.
     ///
-    /// # Cancel safety
-    /// Cancel-safe: it changes nothing.
-    ///
     /// # Errors
     /// [`SettingsMismatch`], and those of the driver, as the last item of the stream.
     pub fn verify(&self) -> Verify<'_, Problem> {

@@ -46,8 +46,7 @@ impl<P, C: Serialize> EmbeddedRepository<P, C> {
     /// It retries only if another writer removed the reason in between.
     ///
     /// # Cancel safety
-    /// The child is stored or not, as a whole. Retry it: `AlreadyExists` means that it is stored. A [transaction of the
-    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// The child is stored or not, as a whole. Retry it: `AlreadyExists` means that it is stored.
     ///
     /// # Errors
     /// The child is not stored, unless the [outcome is unknown](Error::is_outcome_unknown). Then retry: `AlreadyExists`
@@ -89,8 +88,7 @@ impl<P: Serialize, C> EmbeddedRepository<P, C> {
     ///
     /// # Cancel safety
     /// The parent is stored with its children, or not at all. Retry it: `AlreadyExists` means that it is stored. Without an
-    /// `_id`, a retry can store it twice. A [transaction of the
-    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// `_id`, a retry can store it twice.
     ///
     /// # Errors
     /// With nothing sent: [`Encode`], [`InvalidArgument`] when its `_id` has an invalid type, its children are not an
@@ -128,8 +126,7 @@ impl<P: Serialize, C> EmbeddedRepository<P, C> {
     ///
     /// # Cancel safety
     /// The first parents are stored, or all, or none. Call it again: `AlreadyExists` means that some are stored. Then insert
-    /// those that [`find`](Self::find) does not find. Without an `_id`, a retry can store one twice. A [transaction of the
-    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// those that [`find`](Self::find) does not find. Without an `_id`, a retry can store one twice.
     ///
     /// # Errors
     /// With nothing sent, those of [`insert`](Self::insert) of which nothing is sent, for any of the parents.
@@ -179,8 +176,7 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// One round trip; the server examines one document. A second one when there is no such child.
     ///
     /// # Cancel safety
-    /// The child is removed or not. Retry it: [`found`](Removed::found) is `false` if it was removed. A [transaction of the
-    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// The child is removed or not. Retry it: [`found`](Removed::found) is `false` if it was removed.
     ///
     /// # Errors
     /// With nothing changed: [`NotFound`] when there is no such parent, [`NewerVersion`], [`InvalidArgument`] and
@@ -227,8 +223,7 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// for a hundred. A refused write takes a second one, which reads the reason.
     ///
     /// # Cancel safety
-    /// The children are in the new order or in the old one. Idempotent: retry it. A [transaction of the
-    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// The children are in the new order or in the old one. Idempotent: retry it.
     ///
     /// # Errors
     /// With nothing changed: [`ChildSetMismatch`] when the ids are not those of all children, for example because
@@ -279,8 +274,7 @@ impl<P, C: Serialize> EmbeddedRepository<P, C> {
     /// One round trip; the server examines one document. A refused write takes a second one, which reads the reason.
     ///
     /// # Cancel safety
-    /// The child is replaced or not, as a whole. Idempotent: retry it. A [transaction of the
-    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// The child is replaced or not, as a whole. Idempotent: retry it.
     ///
     /// # Errors
     /// With nothing changed: [`NotFound`] when there is no such parent, [`ChildNotFound`] when it has no such child,
@@ -322,7 +316,6 @@ impl<P, C: Serialize> EmbeddedRepository<P, C> {
     ///
     /// # Cancel safety
     /// The child is stored or not, as a whole. Idempotent: retry it. `inserted` is `false` if the first call added the child.
-    /// A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
     /// With nothing changed: [`LimitReached`] when the parent is full and has no such child, and the others of

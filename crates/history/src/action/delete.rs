@@ -43,8 +43,7 @@ impl<D> HistoryRepository<D> {
     /// # Cancel safety
     /// It has no effect, unless its commit had begun, which completes, or its transaction also has changes of other calls.
     ///
-    /// Call it again: it finds nothing if it took effect. A [transaction of the
-    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// Call it again: it finds nothing if it took effect.
     ///
     /// # Errors
     /// As [`update`](Self::update), but no [`NotFound`]: then [`found`](DeletedDocument::found) is `false`.

@@ -27,8 +27,7 @@ impl<D> HistoryRepository<D> {
     /// Two round trips, which examine the deleted documents and one more.
     ///
     /// # Cancel safety
-    /// None, some or all of the revisions are deleted, from the oldest. Call it again. A [transaction of the
-    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// None, some or all of the revisions are deleted, from the oldest. Call it again.
     ///
     /// # Errors
     /// With nothing deleted: [`InvalidArgument`] for an invalid id, and [`IndexMissing`].

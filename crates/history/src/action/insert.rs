@@ -36,8 +36,7 @@ impl<D: Serialize> HistoryRepository<D> {
     /// # Cancel safety
     /// It has no effect, unless its commit had begun, which completes.
     ///
-    /// Call it again: `AlreadyExists` means that the document is stored. A [transaction of the
-    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// Call it again: `AlreadyExists` means that the document is stored.
     ///
     /// # Errors
     /// With nothing stored:
@@ -80,8 +79,7 @@ impl<D: Serialize> HistoryRepository<D> {
     ///
     /// # Cancel safety
     /// It has no effect, unless its commit had begun, which completes. Call it again: `AlreadyExists` means that all are
-    /// stored, or some by another call. A [transaction of the
-    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// stored, or some by another call.
     ///
     /// # Errors
     /// With nothing stored, those of [`insert`](Self::insert), for any of the documents. [`AlreadyExists`] also when two of

@@ -35,10 +35,6 @@ impl<D: DeserializeOwned> HistoryRepository<D> {
     /// # Cost
     /// One round trip, which examines one document, however long the history is.
     ///
-    /// # Cancel safety
-    /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
-    /// aborted.
-    ///
     /// # Errors
     /// [`InvalidArgument`] for an invalid id, [`IndexMissing`], [`Decode`], and [`Corrupt`].
     pub fn as_of(&self, id: impl IntoId, time: DateTime) -> Read<'_, Option<Revision<D>>> {
@@ -68,10 +64,6 @@ impl<D: DeserializeOwned> HistoryRepository<D> {
     /// # Cost
     /// One round trip, which examines at most one document.
     ///
-    /// # Cancel safety
-    /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
-    /// aborted.
-    ///
     /// # Errors
     /// [`InvalidArgument`] for an invalid id, [`IndexMissing`], [`Decode`], and [`Corrupt`].
     pub fn at(&self, id: impl IntoId, revision: u64) -> Read<'_, Option<Revision<D>>> {
@@ -99,10 +91,6 @@ impl<D> HistoryRepository<D> {
     ///
     /// # Cost
     /// Two round trips, each of which examines one document.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
-    /// aborted.
     ///
     /// # Errors
     /// [`NotFound`] when the document does not have one of the revisions, [`InvalidArgument`] for an invalid id, and
@@ -140,10 +128,6 @@ impl<D: DeserializeOwned> HistoryRepository<D> {
     /// # Cost
     /// One round trip, which examines one document.
     ///
-    /// # Cancel safety
-    /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
-    /// aborted.
-    ///
     /// # Errors
     /// [`InvalidArgument`] for an invalid id, [`IndexMissing`], and [`Decode`].
     pub fn get(&self, id: impl IntoId) -> Read<'_, Option<Current<D>>> {
@@ -173,10 +157,6 @@ impl<D: DeserializeOwned> HistoryRepository<D> {
     ///
     /// # Cost
     /// One round trip, and one for each further batch of the cursor. An index of your own serves the filter.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
-    /// aborted.
     ///
     /// # Errors
     /// [`Decode`], and those of the driver, as for a filter that the server refuses.

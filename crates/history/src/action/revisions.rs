@@ -34,10 +34,6 @@ impl<D: DeserializeOwned> HistoryRepository<D> {
     /// # Cost
     /// One round trip for each page, which examines one document more than the page has.
     ///
-    /// # Cancel safety
-    /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
-    /// aborted.
-    ///
     /// # Errors
     /// Those of every [page](List::page), [`InvalidArgument`] for an invalid id, [`IndexMissing`], [`Decode`], and [`Corrupt`].
     pub fn revisions(&self, id: impl IntoId) -> List<'_, Revision<D>, RevisionToken> {

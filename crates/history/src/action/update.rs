@@ -56,8 +56,7 @@ impl<D> HistoryRepository<D> {
     /// # Cancel safety
     /// It has no effect, unless its commit had begun, which completes, or its transaction also has changes of other calls.
     ///
-    /// With [`expecting`](Update::expecting) it is safe to retry: an update that took effect is not repeated. A
-    /// [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// With [`expecting`](Update::expecting) it is safe to retry: an update that took effect is not repeated.
     ///
     /// # Errors
     /// With nothing changed: [`NotFound`], [`RevisionMismatch`] when the document is not at the expected revision,

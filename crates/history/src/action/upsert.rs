@@ -38,8 +38,7 @@ impl<D: Serialize> HistoryRepository<D> {
     /// # Cancel safety
     /// It has no effect, unless its commit had begun, which completes.
     ///
-    /// A repeated call stores another revision, with the same content. A [transaction of the
-    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// A repeated call stores another revision, with the same content.
     ///
     /// # Errors
     /// With nothing stored: those of [`insert`](Self::insert) without [`AlreadyExists`], [`NotMigrated`] when the stored

@@ -33,9 +33,6 @@ impl<D> HistoryRepository<D> {
     /// documents, and one for each 100 revisions. About ten for each document with a problem. Without the indexes, one
     /// aggregation of each collection reads and groups all documents, on disk if needed, and one round trip for each finding.
     ///
-    /// # Cancel safety
-    /// Cancel-safe: it changes nothing.
-    ///
     /// # Errors
     /// [`SettingsMismatch`], [`IndexMissing`], and those of the driver, as the last item of the stream.
     pub fn verify(&self) -> Verify<'_, Problem> {

@@ -38,9 +38,6 @@ impl<D> IntervalRepository<D> {
     /// One scan, of the ids and the intervals, which the server sorts on disk without the index. Two round trips for each id with a
     /// problem. The intervals of one id are in memory.
     ///
-    /// # Cancel safety
-    /// Cancel-safe: it changes nothing.
-    ///
     /// # Errors
     /// [`SettingsMismatch`], and those of the driver, as the last item of the stream.
     pub fn verify(&self) -> Verify<'_, Problem> {

@@ -36,10 +36,6 @@ impl<D: DeserializeOwned> IntervalRepository<D> {
     /// # Cost
     /// One round trip, which examines one document.
     ///
-    /// # Cancel safety
-    /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
-    /// aborted.
-    ///
     /// # Errors
     /// [`InvalidArgument`] for an invalid id, [`IndexMissing`] when the collection exists, [`Decode`], and [`Corrupt`].
     pub fn get(&self, id: impl IntoId) -> Read<'_, Option<Interval<D>>> {
@@ -72,10 +68,6 @@ impl<D: DeserializeOwned> IntervalRepository<D> {
     /// # Cost
     /// One round trip, which examines one document, however many intervals there are.
     ///
-    /// # Cancel safety
-    /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
-    /// aborted.
-    ///
     /// # Errors
     /// Those of [`get`](Self::get).
     pub fn as_of(&self, id: impl IntoId, time: DateTime) -> Read<'_, Option<Interval<D>>> {
@@ -107,10 +99,6 @@ impl<D: DeserializeOwned> IntervalRepository<D> {
     ///
     /// # Cost
     /// One round trip for each page, which examines one document more than the page has.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
-    /// aborted.
     ///
     /// # Errors
     /// Those of every [page](List::page), [`InvalidArgument`] for an invalid id, [`IndexMissing`], [`Decode`], and [`Corrupt`].

@@ -47,8 +47,7 @@ impl<D: Serialize> IntervalRepository<D> {
     /// # Cancel safety
     /// It has no effect, unless its commit had begun, which completes.
     ///
-    /// Call it again: `AlreadyExists` means that a document is valid. A [transaction of the
-    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// Call it again: `AlreadyExists` means that a document is valid.
     ///
     /// # Errors
     /// With nothing stored:
@@ -136,8 +135,8 @@ impl<D> IntervalRepository<D> {
     /// # Cancel safety
     /// It has no effect, unless its commit had begun, which completes.
     ///
-    /// With [`expecting`](Update::expecting) or [`from`](Update::from) it is safe to retry: an update that took effect is not repeated. A
-    /// [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// With [`expecting`](Update::expecting) or [`from`](Update::from) it is safe to retry: an update that took effect is not
+    /// repeated.
     ///
     /// # Errors
     /// With nothing changed: [`NotFound`] when no document of the id is valid, [`RevisionMismatch`] when it does not begin at the
@@ -167,8 +166,7 @@ impl<D> IntervalRepository<D> {
     /// since the last write. The first write of a repository has two more.
     ///
     /// # Cancel safety
-    /// It has an effect or not. Call it again: it finds nothing if it took effect. A [transaction of the
-    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// It has an effect or not. Call it again: it finds nothing if it took effect.
     ///
     /// # Errors
     /// As [`update`](Self::update), but no [`NotFound`]: then [`found`](Ended::found) is `false`.

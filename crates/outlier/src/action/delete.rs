@@ -53,8 +53,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// transactions](mongo_patterns_core::action#sessions-and-transactions).
     ///
     /// # Cancel safety
-    /// The list is deleted as a whole or not. Call it again. A [transaction of the
-    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// The list is deleted as a whole or not. Call it again.
     ///
     /// # Errors
     /// [`InvalidArgument`] for an invalid `_id`, or for a repository of other documents. With nothing deleted: [`SettingsMismatch`] when documents of a further pattern would be left, [`Contention`],

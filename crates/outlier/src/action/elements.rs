@@ -31,9 +31,6 @@ impl<D, E: DeserializeOwned> OutlierRepository<D, E> {
     /// [`limit`](Elements::limit), or a [`skip`](Elements::skip) beyond the array, one more reads the number of
     /// elements in each overflow document. Then only those with requested elements are sent.
     ///
-    /// # Cancel safety
-    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
-    ///
     /// # Errors
     /// [`NotFound`] when the document does not exist, [`InvalidArgument`] for an invalid `_id`, [`Decode`], and
     /// [`Corrupt`] when elements are not an array.
@@ -80,9 +77,6 @@ impl<'a, E: DeserializeOwned + Send + 'a> Elements<'a, E> {
     /// # Ok(())
     /// # }
     /// ```
-    ///
-    /// # Cancel safety
-    /// Cancel-safe: the stream can be polled again after the future of an item was dropped, and loses none.
     pub fn stream(self) -> ActionStream<'a, E> {
         let operation = self.shared.operation("elements");
         let (shared, range) = (self.shared, self.range);

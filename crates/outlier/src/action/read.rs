@@ -36,9 +36,6 @@ impl<D, E> OutlierRepository<D, E> {
     /// examines all overflow documents of the list, or one where elements are
     /// [unique](crate::OutlierRepositoryBuilder::unique_elements), by their index. No element is sent.
     ///
-    /// # Cancel safety
-    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
-    ///
     /// # Errors
     /// [`NotFound`] when the document does not exist, [`InvalidArgument`] for an invalid `_id` and for undefined, and
     /// [`Encode`].
@@ -70,9 +67,6 @@ impl<D, E> OutlierRepository<D, E> {
     /// # Cost
     /// One round trip for a typical document, two for an outlier. The server examines the overflow documents; no
     /// element is sent.
-    ///
-    /// # Cancel safety
-    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
     /// [`NotFound`] when the document does not exist, and [`InvalidArgument`] for an invalid `_id`.
@@ -115,9 +109,6 @@ impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
     /// # Cost
     /// One round trip, and one document, however long the list is.
     ///
-    /// # Cancel safety
-    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
-    ///
     /// # Errors
     /// [`InvalidArgument`] for an invalid `_id`, and [`Decode`].
     pub fn get(&self, id: impl IntoId) -> Read<'_, Option<StoredDocument<D>>> {
@@ -149,9 +140,6 @@ impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
     ///
     /// # Cost
     /// One round trip, and one for each further batch of the cursor. An index of your own serves the filter.
-    ///
-    /// # Cancel safety
-    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
     /// [`Decode`], and those of the driver, as for a filter that the server refuses.
@@ -193,9 +181,6 @@ impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
     /// # Cost
     /// One round trip for a typical document. For an outlier a second one, and one more for each 16 MB of overflow
     /// documents. The whole list is held in memory: [`elements`](Self::elements) streams.
-    ///
-    /// # Cancel safety
-    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
     /// Those of [`get`](Self::get), and [`Corrupt`] when elements are not an array.

@@ -50,9 +50,6 @@ impl<D, E> OutlierRepository<D, E> {
     /// with a flag or overflow documents, and it is two more round trips for each list. A progress callback counts the lists
     /// with overflow documents, a flag or a long array.
     ///
-    /// # Cancel safety
-    /// Cancel-safe: it changes nothing.
-    ///
     /// # Errors
     /// [`SettingsMismatch`], [`Configuration`] when the two collections are in two databases, and those of the driver, as
     /// the last item of the stream.
@@ -76,9 +73,6 @@ impl<D, E> OutlierRepository<D, E> {
     /// # Cost
     /// Three round trips, and four more if there are findings. Where elements are
     /// [unique](crate::OutlierRepositoryBuilder::unique_elements), the first read groups the elements of the list.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe: it changes nothing.
     ///
     /// # Errors
     /// [`InvalidArgument`] for an invalid `_id`, [`SettingsMismatch`], and those of the driver, as the last item of the
@@ -254,8 +248,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// transactions](mongo_patterns_core::action#sessions-and-transactions).
     ///
     /// # Cancel safety
-    /// It has no effect, unless its commit had begun; then it is done as a whole. Call it again. A [transaction of the
-    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// It has no effect, unless its commit had begun; then it is done as a whole. Call it again.
     ///
     /// # Errors
     /// With nothing changed: [`NotFound`] when the document does not exist, [`InvalidArgument`] for an invalid `_id`,

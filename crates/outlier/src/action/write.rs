@@ -54,9 +54,8 @@ impl<D: Serialize, E> OutlierRepository<D, E> {
     /// Later reads in the session see it.
     ///
     /// # Cancel safety
-    /// The document is stored or not, as a whole. Call it again: `AlreadyExists` means that it is stored. Without an `_id`,
-    /// a second call may store it twice. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
-    /// aborted.
+    /// The document is stored or not, as a whole. Call it again: `AlreadyExists` means that it is stored. Without an `_id`, a
+    /// second call may store it twice.
     ///
     /// # Errors
     /// With nothing stored: [`AlreadyExists`] when a document with its `_id` exists, [`DuplicateKey`] when a unique
@@ -113,10 +112,9 @@ impl<D, E> OutlierRepository<D, E> {
     /// session see them. See [sessions and transactions](mongo_patterns_core::action#sessions-and-transactions).
     ///
     /// # Cancel safety
-    /// The element is stored or not. If it is not, the flag may be set without overflow documents: readers see the
-    /// same list, [`verify`](Self::verify) finds the flag, and [`refresh`](Self::refresh) clears it. A second call
-    /// may store the element twice; [`push_unique`](Self::push_unique) does not. A [transaction of the
-    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// The element is stored or not. If it is not, the flag may be set without overflow documents: readers see the same list,
+    /// [`verify`](Self::verify) finds the flag, and [`refresh`](Self::refresh) clears it. A second call may store the element
+    /// twice; [`push_unique`](Self::push_unique) does not.
     ///
     /// # Errors
     /// With nothing stored: [`NotFound`] when the document does not exist, [`InvalidArgument`] for an invalid `_id` or
@@ -165,9 +163,8 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     /// that in a [known outlier](crate#known-outliers). Else four more for each 100 new overflow documents or 16 MiB.
     ///
     /// # Cancel safety
-    /// A prefix of the elements is stored. The flag may be set without overflow documents, as by [`push`](Self::push).
-    /// A second call may store elements twice: read the list first. A [transaction of the
-    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// A prefix of the elements is stored. The flag may be set without overflow documents, as by [`push`](Self::push). A
+    /// second call may store elements twice: read the list first.
     ///
     /// # Errors
     /// Those of [`push`](Self::push). [`NotFound`] with a [`stored_count`](mongo_patterns_core::Error::stored_count) above 0 when the
@@ -215,10 +212,9 @@ impl<D, E> OutlierRepository<D, E> {
     /// one more.
     ///
     /// # Cancel safety
-    /// The element is stored or not: call it again. If a refresh moved an equal element at that moment, the list
-    /// may have both until the next [`refresh`](Self::refresh); [`verify`](Self::verify) finds it. The flag may be
-    /// set without overflow documents, as by [`push`](Self::push). A [transaction of the
-    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// The element is stored or not: call it again. If a refresh moved an equal element at that moment, the list may have
+    /// both until the next [`refresh`](Self::refresh); [`verify`](Self::verify) finds it. The flag may be set without
+    /// overflow documents, as by [`push`](Self::push).
     ///
     /// # Errors
     /// Those of [`push`](Self::push). [`Configuration`] where elements are not unique, and [`InvalidArgument`] for an
@@ -266,8 +262,8 @@ impl<D, E> OutlierRepository<D, E> {
     /// the list, or one where elements are [unique](crate::OutlierRepositoryBuilder::unique_elements).
     ///
     /// # Cancel safety
-    /// Equal elements may be removed from the array, and not yet from the overflow documents. Call it again: it removes
-    /// the rest. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// Equal elements may be removed from the array, and not yet from the overflow documents. Call it again: it removes the
+    /// rest.
     ///
     /// # Errors
     /// [`NotFound`] when the document does not exist, [`InvalidArgument`] for an invalid `_id` and for undefined, and
@@ -329,7 +325,7 @@ impl<D, E> OutlierRepository<D, E> {
     ///
     /// # Cancel safety
     /// The update is applied to one element, or not at all. Call an idempotent update again; read the element before you call
-    /// another one again. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// another one again.
     ///
     /// # Errors
     /// With nothing sent: [`InvalidArgument`] for the refused updates above, for a match that is empty or has undefined or an

@@ -69,9 +69,8 @@ impl<D, S> ReferenceRepository<D, S> {
     ///
     /// # Cancel safety
     /// The source is deleted or not. If the references were not checked to the end, the source keeps the field
-    /// `mongo_patterns_deleting`, which has no effect, and which the next call replaces. For the other rules, references
-    /// can be left: call it again with the same rule. A [transaction of the
-    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// `mongo_patterns_deleting`, which has no effect, and which the next call replaces. For the other rules, references can
+    /// be left: call it again with the same rule.
     ///
     /// # Errors
     /// With nothing deleted: [`Referenced`] when a document refers to the source, [`SettingsMismatch`] when a further pattern would

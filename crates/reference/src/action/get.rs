@@ -29,10 +29,6 @@ impl<D: DeserializeOwned, S> ReferenceRepository<D, S> {
     /// # Cost
     /// One round trip, which examines one document. With [`max_staleness`](Get::max_staleness) two: also the sources.
     ///
-    /// # Cancel safety
-    /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
-    /// aborted.
-    ///
     /// # Errors
     /// [`InvalidArgument`] for an invalid id, [`Decode`], and with `max_staleness` [`Corrupt`] when the version of a source
     /// is not an integer.
@@ -57,10 +53,6 @@ impl<D: DeserializeOwned, S> ReferenceRepository<D, S> {
     /// # Cost
     /// One round trip, and one for each further batch of the cursor. The index of a reference serves a filter by the `_id` of
     /// a source, and an index of your own another one.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
-    /// aborted.
     ///
     /// # Errors
     /// [`Decode`], and those of the driver, as for a filter that the server refuses.

@@ -28,7 +28,7 @@ impl<D, S> ReferenceRepository<D, S> {
     ///
     /// # Cancel safety
     /// The reference is set or not. Its copy can be outdated, if the source was updated or deleted concurrently. Call it
-    /// again: it is idempotent. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// again: it is idempotent.
     ///
     /// # Errors
     /// With nothing changed: [`NotFound`] when the document or the source does not exist, [`InvalidArgument`] for an invalid
@@ -60,8 +60,7 @@ impl<D, S> ReferenceRepository<D, S> {
     /// One round trip.
     ///
     /// # Cancel safety
-    /// The reference is removed or not. Call it again: it is idempotent. A [transaction of the
-    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// The reference is removed or not. Call it again: it is idempotent.
     ///
     /// # Errors
     /// With nothing changed: [`NotFound`] when the document does not exist, and [`InvalidArgument`] for an invalid id, an

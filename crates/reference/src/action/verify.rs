@@ -33,9 +33,6 @@ impl<D, S> ReferenceRepository<D, S> {
     /// A scan of each referring collection, which reads the reference fields of all documents, and one round trip for each
     /// 500 of them, which reads their sources. Two more for each 500 with a problem.
     ///
-    /// # Cancel safety
-    /// Cancel-safe: it changes nothing.
-    ///
     /// # Errors
     /// [`SettingsMismatch`], [`Corrupt`] when the version of a source is not an integer, [`IndexMissing`] for a source key, and
     /// those of the driver, as the last item of the stream.

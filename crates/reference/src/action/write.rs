@@ -96,8 +96,7 @@ impl<D: Serialize, S> ReferenceRepository<D, S> {
     ///
     /// # Cancel safety
     /// It has no effect, unless its commit had begun, which completes. Call it again: `AlreadyExists` means that all are
-    /// stored, or some by another call. Without an `_id`, a retry can store one twice. A [transaction of the
-    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// stored, or some by another call. Without an `_id`, a retry can store one twice.
     ///
     /// # Errors
     /// With nothing stored: those of [`insert`](Self::insert), for any of the documents. [`AlreadyExists`] also when two of
@@ -152,8 +151,7 @@ impl<D, S> ReferenceRepository<D, S> {
     /// call [`refresh_copies`](Self::refresh_copies) after the commit. An insert in another transaction conflicts with it.
     ///
     /// # Cancel safety
-    /// The source can be updated, and some of the copies. [`refresh_copies`](Self::refresh_copies) updates the rest. A
-    /// [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// The source can be updated, and some of the copies. [`refresh_copies`](Self::refresh_copies) updates the rest.
     ///
     /// # Errors
     /// With nothing changed: [`NotFound`], [`InvalidArgument`] for the refused updates above, for one that does not suit the
@@ -210,7 +208,7 @@ impl<D, S> ReferenceRepository<D, S> {
     /// As of [`update_source`](Self::update_source). In the transaction that changes the source, a crash leaves both undone.
     ///
     /// # Cancel safety
-    /// The version can be incremented, and some of the copies updated. Call it again. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// The version can be incremented, and some of the copies updated. Call it again.
     ///
     /// # Errors
     /// With nothing changed: [`NotFound`], [`InvalidArgument`] for an invalid id, [`Corrupt`] when the version of the source is

@@ -49,9 +49,6 @@ impl<D> SchemaRepository<D> {
     /// one on the fields of the newest, and one for those of each older version. Leave the version out of the first: it is not compared
     /// for equality.
     ///
-    /// # Cancel safety
-    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
-    ///
     /// # Errors
     /// [`NotMigrated`] when there are documents of an older version without a filter, and for a document that is found and whose
     /// version has no step; [`NewerVersion`] for one of a later release, and [`Corrupt`] when its version field has another
@@ -169,9 +166,6 @@ impl<'a, D: DeserializeOwned + Send + 'a> Find<'a, D> {
 
     /// Returns the documents as a stream, which sends nothing before it is polled, and ends after an error. A stream has no
     /// session: with one, it ends with [`InvalidArgument`](ErrorKind::InvalidArgument), and reads nothing.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe: if the future of an item is dropped, the stream can be polled again, and loses no item.
     pub fn stream(self) -> ActionStream<'a, D> {
         let (shared, call) = (self.shared, self.shared.operation("find"));
         let max_time = self.max_time.or(shared.settings.max_time);

@@ -36,9 +36,6 @@ impl<D: DeserializeOwned> SchemaRepository<D> {
     /// One round trip, which examines one document. For an older document one more for its steps on the server, or for each
     /// row of these between typed ones.
     ///
-    /// # Cancel safety
-    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
-    ///
     /// # Errors
     /// [`NewerVersion`] for a document of a later release, [`NotMigrated`] for one whose version has no step, [`Corrupt`]
     /// when the version field has another value, the error of a step, [`InvalidArgument`] for an id of an invalid type, and
@@ -72,9 +69,6 @@ impl<D> SchemaRepository<D> {
     ///
     /// # Cost
     /// One round trip. The server reads the whole index on the version, and no document.
-    ///
-    /// # Cancel safety
-    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
     /// [`IndexMissing`], and those of the driver.

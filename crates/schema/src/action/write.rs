@@ -35,7 +35,7 @@ impl<D: Serialize> SchemaRepository<D> {
     ///
     /// # Cancel safety
     /// The document is stored or not. Retry it: `AlreadyExists` means that it is stored. Without an `_id`, a retry can store
-    /// it twice. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// it twice.
     ///
     /// # Errors
     /// With nothing stored: [`AlreadyExists`] when there is a document with this `_id`, [`DuplicateKey`] by a unique index
@@ -68,9 +68,8 @@ impl<D: Serialize> SchemaRepository<D> {
     /// One round trip for each 8 MB of documents.
     ///
     /// # Cancel safety
-    /// The first documents are stored, or all, or none. Call it again: `AlreadyExists` means that some are stored. Then insert
-    /// those that [`find`](Self::find) does not find. Without an `_id`, a retry can store one twice. A [transaction of the
-    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// The first documents are stored, or all, or none. Call it again: `AlreadyExists` means that some are stored. Then
+    /// insert those that [`find`](Self::find) does not find. Without an `_id`, a retry can store one twice.
     ///
     /// # Errors
     /// With nothing sent, [`InvalidArgument`], [`Encode`] and [`TooLarge`] as for [`insert`](Self::insert), for any of the
@@ -111,8 +110,7 @@ impl<D: Serialize> SchemaRepository<D> {
     /// `ensure_indexes()` was not called reads once, by one more, what others own.
     ///
     /// # Cancel safety
-    /// The document is replaced or not. Retry it. A [transaction of the
-    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// The document is replaced or not. Retry it.
     ///
     /// # Errors
     /// With nothing changed: [`NotFound`], [`NewerVersion`] for a document of a later release, [`Corrupt`] when its version
@@ -166,8 +164,7 @@ impl<D> SchemaRepository<D> {
     /// five with typed steps. A refused write takes a second round trip, which reads the reason.
     ///
     /// # Cancel safety
-    /// The document is updated or not; an older one may be converted only. Retry an idempotent update. A [transaction of the
-    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// The document is updated or not; an older one may be converted only. Retry an idempotent update.
     ///
     /// # Errors
     /// With nothing changed: [`NotFound`], [`NewerVersion`] for a document of a later release, [`NotMigrated`] for one whose
@@ -211,8 +208,7 @@ impl<D> SchemaRepository<D> {
     /// not called.
     ///
     /// # Cancel safety
-    /// The document is deleted or not. Retry it: [`found`](Deleted::found) is `false` if it was deleted. A [transaction of
-    /// the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// The document is deleted or not. Retry it: [`found`](Deleted::found) is `false` if it was deleted.
     ///
     /// # Errors
     /// With nothing changed: [`NewerVersion`] for a document of a later release, which may have more to delete with it,

@@ -14,9 +14,6 @@ impl Migrations {
     /// # Cost
     /// One round trip.
     ///
-    /// # Cancel safety
-    /// Cancel-safe: it changes nothing.
-    ///
     /// # Errors
     /// Those of [`run`](Self::run) about the list and the record.
     pub fn status(&self) -> ActionFuture<'_, Status> {

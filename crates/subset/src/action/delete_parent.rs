@@ -49,8 +49,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// of its deletion too, and one more the first time.
     ///
     /// # Cancel safety
-    /// It has no effect, unless its commit had begun, which completes. Call it again. A [transaction of the
-    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// It has no effect, unless its commit had begun, which completes. Call it again.
     ///
     /// # Errors
     /// With nothing deleted: [`NotMigrated`] when the parent embeds children that are [not

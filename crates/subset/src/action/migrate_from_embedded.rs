@@ -134,9 +134,6 @@ impl<'a> MigrateFromEmbedded<'a> {
     /// # Cost
     /// The server reads the parents, or a random sample of this number of those with embedded children.
     ///
-    /// # Cancel safety
-    /// Cancel-safe: it changes nothing.
-    ///
     /// # Errors
     /// [`InvalidArgument`](ErrorKind::InvalidArgument) when the server refuses the [filter](Self::filter), and those of
     /// the driver.

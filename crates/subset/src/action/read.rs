@@ -35,10 +35,6 @@ impl<P: DeserializeOwned, C> SubsetRepository<P, C> {
     /// # Cost
     /// One round trip, which examines one document, for any number of children.
     ///
-    /// # Cancel safety
-    /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
-    /// aborted.
-    ///
     /// # Errors
     /// [`InvalidArgument`] for an invalid `_id`, and [`Decode`].
     pub fn get(&self, parent: impl IntoId) -> Read<'_, Option<P>> {
@@ -66,10 +62,6 @@ impl<P: DeserializeOwned, C> SubsetRepository<P, C> {
     /// # Cost
     /// One round trip, and one for each further batch of the cursor. An index of your own serves the filter.
     ///
-    /// # Cancel safety
-    /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
-    /// aborted.
-    ///
     /// # Errors
     /// [`Decode`], and those of the driver, as for a filter that the server refuses.
     pub fn find(&self, filter: Document) -> Find<'_, P> {
@@ -93,10 +85,6 @@ impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
     ///
     /// # Cost
     /// One round trip, which examines one document.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
-    /// aborted.
     ///
     /// # Errors
     /// [`InvalidArgument`] for an invalid id, [`IndexMissing`], and [`Decode`].
@@ -141,10 +129,6 @@ impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
     /// more if ids descend and are strings, or if they have another type than integers, strings, ObjectIds, binaries
     /// such as UUIDs, or dates.
     ///
-    /// # Cancel safety
-    /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
-    /// aborted.
-    ///
     /// # Errors
     /// Those of every [page](List::page), [`InvalidArgument`] for an invalid id, [`IndexMissing`], and [`Decode`].
     pub fn children(&self, parent: impl IntoId) -> List<'_, C, ChildToken> {
@@ -165,10 +149,6 @@ impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
     /// # Cost
     /// That of [`children`](Self::children). If the subset has a filter, it also examines the children between them that do
     /// not match.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
-    /// aborted.
     ///
     /// # Errors
     /// Those of [`children`](Self::children), and [`InvalidArgument`] for an unknown subset.

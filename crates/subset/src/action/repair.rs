@@ -38,9 +38,6 @@ impl<P, C> SubsetRepository<P, C> {
     /// Without the indexes, one aggregation reads all children and groups them, on disk if needed. With a progress callback,
     /// which counts parents, one more for each 1000 parents, because the server then replies for each.
     ///
-    /// # Cancel safety
-    /// Cancel-safe: it changes nothing.
-    ///
     /// # Errors
     /// [`SettingsMismatch`], [`IndexMissing`], and those of the driver, as the last item of the stream.
     pub fn verify(&self) -> Verify<'_, Problem> {
@@ -109,9 +106,8 @@ impl<P, C> SubsetRepository<P, C> {
     /// [figures](crate::SubsetRepositoryBuilder#figures) one more each time, for up to sixteen attempts.
     ///
     /// # Cancel safety
-    /// The subset is either refreshed or unchanged. With [`discard_embedded`](Refresh::discard_embedded), the children
-    /// that only the parent has may be discarded and still be embedded. Call it again. A [transaction of the
-    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// The subset is either refreshed or unchanged. With [`discard_embedded`](Refresh::discard_embedded), the children that
+    /// only the parent has may be discarded and still be embedded. Call it again.
     ///
     /// # Errors
     /// [`NotFound`] when the parent does not exist, [`NotMigrated`] when it embeds children that are stored nowhere

@@ -51,8 +51,7 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     /// It has no effect, unless its commit had begun, which completes, or its transaction also inserts children of other
     /// calls.
     ///
-    /// Call it again: `AlreadyExists` means that the child is stored. A [transaction of the
-    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// Call it again: `AlreadyExists` means that the child is stored.
     ///
     /// # Errors
     /// With nothing stored:
@@ -99,8 +98,7 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     ///
     /// # Cancel safety
     /// It has no effect, unless its commit had begun, which completes. Call it again: `AlreadyExists` means that some or all
-    /// are stored. Then insert those that [`child`](Self::child) does not find. A [transaction of the
-    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// are stored. Then insert those that [`child`](Self::child) does not find.
     ///
     /// # Errors
     /// Those of [`insert`](Self::insert).
@@ -206,7 +204,7 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// # Cancel safety
     /// It has no effect, unless its commit had begun, which completes. Call it again if the update is idempotent, and
-    /// otherwise read the child first. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// otherwise read the child first.
     ///
     /// # Errors
     /// With nothing stored: [`NotFound`] when the parent does not exist, [`NotMigrated`] when it embeds children that
@@ -249,8 +247,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// As [`update`](Self::update).
     ///
     /// # Cancel safety
-    /// It has no effect, unless its commit had begun, which completes. Call it again. A [transaction of the
-    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// It has no effect, unless its commit had begun, which completes. Call it again.
     ///
     /// # Errors
     /// With no effect: [`NotFound`] when the parent does not exist, [`NotMigrated`] when it embeds children that are

@@ -42,8 +42,7 @@ impl<D> Trash<D> {
     /// deletion. An attempt after a conflict takes two more for each, which lock them. And the [check of the indexes](crate#cost) once.
     ///
     /// # Cancel safety
-    /// The document is deleted, with its related ones, or not. Retry it. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
-    /// aborted.
+    /// The document is deleted, with its related ones, or not. Retry it.
     ///
     /// # Errors
     /// With nothing changed: [`TooLarge`] when the entry of the document or of a [related](crate#related-documents-of-a-trash) one

@@ -41,9 +41,6 @@ impl<D: DeserializeOwned> Trash<D> {
     /// One round trip for each page, and the [check of the indexes](crate#cost) once. The server examines the entries of one page,
     /// and those of their [related](crate#related-documents-of-a-trash) documents.
     ///
-    /// # Cancel safety
-    /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
-    ///
     /// # Errors
     /// Those of every [page](List::page), [`IndexMissing`], [`IndexMismatch`], [`Decode`], [`Corrupt`] for an entry without a
     /// document, [`SettingsMismatch`] for one with related documents in a trash without related collections, and those of the driver.

@@ -41,8 +41,7 @@ impl<D> Trash<D> {
     /// [related](crate#related-documents-of-a-trash) documents two more, and one for each of their collections.
     ///
     /// # Cancel safety
-    /// The document is restored or not. Retry it. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
-    /// aborted.
+    /// The document is restored or not. Retry it.
     ///
     /// # Errors
     /// With nothing changed: [`NotFound`] when neither the trash nor the collection has the document, or when some of its related
