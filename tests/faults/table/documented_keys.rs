@@ -1,7 +1,7 @@
 //! The shard keys of the documentation.
 
 /// The collections of the operations, and the fields by which the documentation shards them.
-pub(super) const SHARD_KEYS: [(&str, &str); 23] = [
+pub(super) const SHARD_KEYS: [(&str, &str); 24] = [
     ("articles", "_id"),
     ("trades", "customerId"),
     ("sales", "_id"),
@@ -17,6 +17,7 @@ pub(super) const SHARD_KEYS: [(&str, &str); 23] = [
     ("orders", "_id"),
     ("customers", "_id"),
     ("deleted_customers", "document._id"),
+    ("customer_revisions", "documentId"),
     ("more_visits", "customer"),
     ("products", "customer"),
     ("contacts", "_id"),
