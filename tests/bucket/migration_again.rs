@@ -78,9 +78,7 @@ async fn a_finished_migration_is_recognized() {
         assert!(refused.to_string().contains("has finished, and 1 of 6 keys"), "{refused}");
         assert_eq!(trades(db).counts(&3).await.unwrap().items, 16);
         // The source gets the item too.
-        let mut item = later;
-        item.insert("customerId", 3);
-        flat(db).insert_one(item).await.unwrap();
+        flat(db).insert_one(doc! { "customerId": 3, "date": at(SECOND + 60) }).await.unwrap();
         assert!(migrate(db).await.unwrap().resumed);
 
         plain(db).drop().await.unwrap();

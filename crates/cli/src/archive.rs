@@ -77,7 +77,7 @@ pub(crate) async fn run(context: &Context, pattern: &args::Archive) -> Outcome {
     }
 }
 
-/// Returns the archive of these settings.
+/// Returns the archive with the settings.
 pub(crate) fn repository(context: &Context, settings: &ArchiveSettings, age: Duration) -> Result<Documents, Failure> {
     let name = settings.archive_db.as_deref().unwrap_or(context.database.name());
     let archived = context.database.client().database(name);

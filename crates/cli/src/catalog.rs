@@ -6,18 +6,13 @@ use futures::TryStreamExt;
 use mongo_patterns_core::catalog::COLLECTION;
 use mongodb::bson::{Document, doc};
 
+pub(crate) use self::entry::Managed;
 use self::entry::text;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::profile::{PATTERNS, Profile, Settings, overlay};
+use crate::profile::{PATTERNS, Profile, overlay};
 
-/// Settings that the catalog stores.
-pub(crate) trait Managed: Settings {
-    /// Returns the settings of an entry by its `_id` and its settings.
-    fn of_entry(id: &Document, settings: &Document) -> Self;
-}
-
-/// Returns all settings of the catalog, or those of all patterns of a collection, also as a second collection of theirs.
+/// Returns all settings of the catalog, or what it has of a collection, also as the second collection of a pattern.
 pub(crate) async fn all(context: &Context, collection: Option<&str>) -> Result<Profile, Failure> {
     let mut filter = doc! { "_id.kind": { "$in": PATTERNS } };
     if let Some(collection) = collection {
@@ -49,7 +44,7 @@ pub(crate) async fn all(context: &Context, collection: Option<&str>) -> Result<P
     Ok(profile)
 }
 
-/// Finds entries. The name of a second database stays only if it is another one, so that a profile is valid for a copy too.
+/// Finds entries. The name of a second database stays only if it differs, so that a profile is valid for a copy too.
 async fn find(context: &Context, filter: Document) -> Result<Vec<Document>, Failure> {
     let catalog = context.database.collection::<Document>(COLLECTION);
     let on = || Failure::on(format!("`find` on {}", catalog.namespace()));
@@ -65,7 +60,7 @@ async fn find(context: &Context, filter: Document) -> Result<Vec<Document>, Fail
     Ok(entries)
 }
 
-/// Returns the settings of options, then those of the profile, then those of the catalog. Settings that contradict the catalog
+/// Returns the settings of options, then of the profile, then of the catalog. Settings that contradict the catalog
 /// stay as they are, and the command refuses them.
 pub(crate) async fn settings<S: Managed>(context: &Context, options: &S) -> Result<S, Failure> {
     let given = context.profile.settings(options)?;

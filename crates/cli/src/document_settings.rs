@@ -14,7 +14,7 @@ pub(crate) struct ArchiveSettings {
     /// The collection of the archived documents, in the same database unless another is named.
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) archive: Option<String>,
-    /// The database of the archive, if it is another one.
+    /// The database of the archive, if it differs.
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) archive_db: Option<String>,
     /// The field with the time of a document, a date.
@@ -59,7 +59,7 @@ pub(crate) struct TrashSettings {
     /// The collection of the deleted documents, in the same database unless another is named.
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) trash: Option<String>,
-    /// The database of the trash, if it is another one.
+    /// The database of the trash, if it differs.
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) trash_db: Option<String>,
     /// The server removes an entry this many milliseconds after the deletion. [default: never]

@@ -17,27 +17,13 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::Path;
 
-use self::sample::Sample;
+use self::sample::{Sample, Seen};
 use crate::args::InitOptions;
 use crate::catalog;
 use crate::context::Context;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::Summary;
 use crate::profile::Profile;
-
-/// What a sample shows.
-#[derive(Default)]
-struct Seen {
-    profile: Profile,
-    /// One line each, with field names and without values.
-    notes: Vec<String>,
-}
-
-impl Seen {
-    fn note(&mut self, note: String) {
-        self.notes.push(note);
-    }
-}
 
 pub(crate) async fn run(context: &Context, options: &InitOptions) -> Outcome {
     let (database, collection) = (context.database.name(), options.collection.as_deref());

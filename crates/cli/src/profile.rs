@@ -124,8 +124,8 @@ impl Profile {
         toml::from_str(&text).map_err(|error| Failure::usage(format!("--profile {name}: {error}")))
     }
 
-    /// Returns the settings of options, and those of the table of their collection. A table without a collection is one of
-    /// each, and so is the only table for options without one.
+    /// Returns the settings of options, completed by the table of their collection. A table without a collection fits every
+    /// collection, and options without a collection take the only table.
     pub(crate) fn settings<S: Settings>(&self, options: &S) -> Result<S, Failure> {
         let fits = |table: &&S| {
             let mut both = options.id().into_iter().zip(table.id());

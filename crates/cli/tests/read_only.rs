@@ -177,7 +177,7 @@ async fn read_only_commands_send_no_write() {
     }
 }
 
-/// A user who may not read the catalog is told so, and nothing is guessed.
+/// Without a privilege on the catalog nothing is guessed.
 #[tokio::test]
 async fn a_refused_command_is_named() {
     let (mongod, _folder, shop) = server().await;

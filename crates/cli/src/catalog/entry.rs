@@ -2,13 +2,19 @@
 
 use mongodb::bson::{Bson, Document};
 
-use super::Managed;
 use crate::document_settings::{ArchiveSettings, SchemaSettings, TrashSettings};
 use crate::output::to_json;
+use crate::profile::Settings;
 use crate::settings::{
     BucketSettings, EmbeddedSettings, FurtherSubset, HistorySettings, KeyType, OutlierSettings, ReferenceField,
     ReferenceSettings, SubsetSettings,
 };
+
+/// Settings that the catalog stores.
+pub(crate) trait Managed: Settings {
+    /// Returns the settings of an entry by its `_id` and its settings.
+    fn of_entry(id: &Document, settings: &Document) -> Self;
+}
 
 impl Managed for BucketSettings {
     fn of_entry(id: &Document, settings: &Document) -> Self {
@@ -166,7 +172,7 @@ impl Managed for TrashSettings {
     }
 }
 
-/// Returns the name of a collection without that of its database.
+/// Returns the name of a collection without its database.
 fn in_database(document: &Document, field: &str) -> Option<String> {
     let (_, name) = document.get_str(field).ok()?.split_once('.')?;
     Some(name.to_owned())

@@ -11,8 +11,7 @@ use std::collections::BTreeSet;
 
 use mongodb::bson::{Bson, Document};
 
-use super::Seen;
-use super::sample::{Sample, integer, is_called_id, is_date, length};
+use super::sample::{Sample, Seen, integer, is_called_id, is_date, length};
 use crate::settings::BucketSettings;
 
 /// The names of the manual and its articles.
@@ -107,7 +106,7 @@ pub(super) fn recognize(sample: &Sample, array: &str, seen: &mut Seen) -> bool {
     true
 }
 
-/// Adds settings for documents without arrays, if a field groups them, and another one is their time.
+/// Adds settings for documents without arrays, if a field groups them, and a second field is their time.
 pub(super) fn of_items(sample: &Sample, seen: &mut Seen) {
     let names = sample.names();
     let time = names.iter().find(|name| sample.has(name, is_date));

@@ -5,14 +5,10 @@ use std::collections::BTreeSet;
 use futures::TryStreamExt;
 use mongodb::bson::{Bson, Document, doc};
 
-use super::Seen;
-use super::sample::{Sample, integer, is_called_id, length};
+use super::sample::{LOOKED_UP, Sample, Seen, integer, is_called_id, length};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::settings::{EmbeddedSettings, OutlierSettings, SubsetSettings};
-
-/// The number of references that are looked up.
-pub(super) const LOOKED_UP: usize = 20;
 
 /// Adds what the array itself shows.
 pub(super) fn of_array(sample: &Sample, array: &str, seen: &mut Seen) {

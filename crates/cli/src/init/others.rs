@@ -3,9 +3,8 @@
 use mongo_patterns_core::catalog::COLLECTION;
 use mongodb::bson::{Bson, Document, doc};
 
-use super::Seen;
-use super::lists::{LOOKED_UP, overflow};
-use super::sample::{Sample, integer, is_called_id, is_date};
+use super::lists::overflow;
+use super::sample::{LOOKED_UP, Sample, Seen, integer, is_called_id, is_date};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::profile::Profile;
@@ -139,7 +138,7 @@ fn history(sample: &Sample, other: &Sample) -> Option<HistorySettings> {
     })
 }
 
-/// Returns the fields whose names are those of ids of another collection: `customerId` of `customers`.
+/// Returns the fields that are named like ids of another collection: `customerId` like `customers`.
 fn references<'s>(sample: &'s Sample, other: &str) -> impl Iterator<Item = &'s str> {
     let other = other.to_lowercase();
     let candidates = sample.candidates(&[]).into_iter();

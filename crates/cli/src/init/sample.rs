@@ -8,10 +8,27 @@ use mongodb::bson::{Bson, Document, doc};
 
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::profile::Profile;
 use crate::settings::KeyType;
 
 /// The number of sampled documents.
 const SIZE: i64 = 200;
+/// The number of references that are looked up.
+pub(super) const LOOKED_UP: usize = 20;
+
+/// What a sample shows.
+#[derive(Default)]
+pub(super) struct Seen {
+    pub(super) profile: Profile,
+    /// One line each, with field names and without values.
+    pub(super) notes: Vec<String>,
+}
+
+impl Seen {
+    pub(super) fn note(&mut self, note: String) {
+        self.notes.push(note);
+    }
+}
 
 pub(super) struct Sample {
     pub(super) collection: String,
