@@ -1,7 +1,6 @@
 //! The command line.
 
 mod archive;
-mod effects;
 mod history;
 mod options;
 mod reference;

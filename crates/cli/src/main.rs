@@ -98,7 +98,7 @@ async fn run(args: Args, output: Output) -> Outcome {
         profile,
         known: OnceLock::new(),
     };
-    let advice = args.command.advice();
+    let advice = "completed work is kept: run the command again";
     let outcome = tokio::select! {
         outcome = execute(&context, &args.command) => outcome,
         exit = stop::signalled() => {

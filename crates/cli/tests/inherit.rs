@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures::TryStreamExt;
 use mongo_patterns_archive::{Archive, Trash};
 use mongo_patterns_core::Repository;
 use mongo_patterns_counters::Counters;
@@ -18,6 +19,7 @@ use crate::status::{follow, needs, status};
 use crate::support::*;
 
 const CHAPTER: &str = include_str!("../../../book/src/operations/inherit.md");
+const README: &str = include_str!("../../../README.md");
 const DAY: i64 = 24 * 60 * 60 * 1000;
 
 fn days_ago(days: i64) -> DateTime {
@@ -208,11 +210,38 @@ async fn each_problem_is_shown_and_its_remedy_works() {
     testkit::run(async |db: &TestDatabase| {
         fill_shop(db).await;
         break_shop(db).await;
+        let database = db.plain_client().database(db.database().name());
+        database.run_command(doc! { "profile": 2 }).await.unwrap();
         let shown = status(db, &[]);
+        database.run_command(doc! { "profile": 0 }).await.unwrap();
         shown.fits_80_columns();
         assert_eq!(shown.code, Some(1), "{shown:?}");
         let out = shown.out.replace(db.database().name(), "shop");
         assert_eq!(masked(&out), masked(in_chapter("mongo-patterns status")), "{out}");
+
+        let by_collection = doc! { "$group": { "_id": "$ns", "commands": { "$sum": 1 } } };
+        let of_program =
+            doc! { "$match": { "appName": "mongo-patterns", "ns": { "$not": { "$regex": "mongo_patterns|cmd" } } } };
+        let profile = db.plain_collection::<Document>("system.profile");
+        let sent = profile.aggregate([of_program, by_collection]).await.unwrap();
+        let sent: Vec<Document> = sent.try_collect().await.unwrap();
+        assert_eq!(sent.len(), 18, "{sent:?}");
+        assert!(
+            sent.iter().all(|of| (1..=4).contains(&of.get_i32("commands").unwrap())),
+            "{sent:?}"
+        );
+
+        let readme = README.split_once("$ mongo-patterns --db shop status\n").unwrap().1;
+        let all = masked(CHAPTER).join(" ");
+        for line in readme
+            .split("```")
+            .next()
+            .unwrap()
+            .lines()
+            .filter(|line| *line != "...")
+        {
+            assert!(all.contains(&masked(line).join(" ")), "{line}");
+        }
 
         let found = needs(db, 1);
         for need in &found {

@@ -189,27 +189,6 @@ async fn leases_and_second_collections_are_shown() {
     .await;
 }
 
-/// In the server's profiler, which records every command on the database.
-#[tokio::test]
-async fn a_collection_takes_at_most_four_commands() {
-    testkit::run(async |db| {
-        fill(db, 3, 30).await;
-        bucket(db, &["migrate"]).ok();
-        db.plain_client()
-            .database(db.database().name())
-            .run_command(doc! { "profile": 2 })
-            .await
-            .unwrap();
-        status(db, &[]).ok();
-        let profile = db.plain_collection::<Document>("system.profile");
-        let namespace = format!("{}.trades", db.database().name());
-        let of_trades = doc! { "appName": "mongo-patterns", "ns": namespace };
-        let sent = profile.count_documents(of_trades).await.unwrap();
-        assert!((1..=4).contains(&sent), "{sent}");
-    })
-    .await;
-}
-
 /// The steps of a service, while an instance runs one.
 #[tokio::test]
 async fn applied_steps_and_a_running_instance_are_shown() {

@@ -80,7 +80,7 @@ async fn a_signal_ends_the_operation_on_the_server_or_the_program_reports_it() {
         let (stopped, errors) = stop_in_one_command(migration(mongod.uri()), signal, &root).await;
         assert_eq!(stopped, Some(code), "{errors}");
         assert!(
-            errors.contains("again to resume") && !errors.contains("may still run"),
+            errors.contains("run the command again") && !errors.contains("may still run"),
             "{errors}"
         );
         assert_eq!(merges(&root).await, 0, "{errors}");
@@ -99,7 +99,7 @@ async fn a_signal_ends_the_operation_on_the_server_or_the_program_reports_it() {
         "`inprog` and `killop`",
         "$currentOp",
         "db.killOp(OPID)",
-        "again to resume",
+        "run the command again",
     ] {
         assert!(errors.contains(text), "{text}: {errors}");
     }

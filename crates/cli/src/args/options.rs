@@ -15,16 +15,6 @@ pub(crate) enum Setup {
     Shard(ShardOptions),
 }
 
-impl Setup {
-    /// Returns whether it writes to the database.
-    pub(crate) fn writes(&self) -> bool {
-        match self {
-            Self::Indexes(create) => create.create,
-            Self::Shard(options) => !options.plan,
-        }
-    }
-}
-
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct DryRun {
     /// Prints what it would do, and writes nothing.
