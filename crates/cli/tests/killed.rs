@@ -115,7 +115,7 @@ async fn an_outlier_migration_stops_at_ctrl_c_and_resumes() {
         assert!(first.contains("of 300 long lists"), "{first}");
         assert_eq!(interrupt(&mut child), Some(130));
         let last = lines.last().unwrap().unwrap();
-        assert!(last.contains("again to resume"), "{last}");
+        assert!(last.contains("run the command again"), "{last}");
         end_transactions(db, &name).await;
         let sales = db.plain_collection::<Document>("sales");
         let flagged = sales.count_documents(doc! { "has_extras": true }).await.unwrap();
