@@ -4,7 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use futures::TryStreamExt;
 use mongo_patterns_archive::Archive;
-use mongo_patterns_core::migration::Migration;
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::migration::{Migration, check_filter};
 use mongodb::Collection;
 use mongodb::bson::{DateTime, Document, doc};
 
@@ -71,6 +72,13 @@ pub(crate) async fn run(context: &Context, pattern: &args::Archive) -> Outcome {
             if is_new && catalog::stored(context, &settings).await?.is_none() {
                 dates.check().await?;
             }
+            if let (true, Some(keep)) = (create.create, keep(&settings)?) {
+                let checked = check_filter(&mut Conn::new(), &dates.documents.clone_with_type(), &keep).await;
+                checked.map_err(|error| Failure {
+                    text: format!("--keep: {error}"),
+                    ..error.into()
+                })?;
+            }
             indexes::run(context.output, &archive, *create).await
         }
         ArchiveVerb::Shard(options) => shard::run(context, &archive, options).await,
@@ -102,14 +110,20 @@ pub(crate) fn repository(context: &Context, settings: &ArchiveSettings, age: Dur
         let current = context.database.collection::<Document>(name);
         builder = builder.related(current, archived.collection::<Document>(archive), field);
     }
-    if let Some(keep) = settings.keep.as_ref().filter(is_given) {
-        builder = builder.keep(filter_of("--keep", keep)?);
+    if let Some(keep) = keep(settings)? {
+        builder = builder.keep(keep);
     }
     Ok(builder.build()?)
 }
 
 fn age(older_than: OlderThan) -> Duration {
     Duration::from_secs(u64::from(older_than.older_than) * 24 * 60 * 60)
+}
+
+/// Returns the filter of the documents to keep, if there is one.
+fn keep(settings: &ArchiveSettings) -> Result<Option<Document>, Failure> {
+    let keep = settings.keep.as_ref().filter(|keep| !keep.is_empty());
+    keep.map(|keep| filter_of("--keep", keep)).transpose()
 }
 
 /// Parses a filter. The error does not quote it.

@@ -90,7 +90,13 @@ impl<'a> Migrate<'a> {
         let output = self.context.output;
         output.summary(summary, exit)?;
         if self.mode == Mode::Run && summary.is_zero() {
-            output.text("nothing to migrate: the documents, but those skipped, have the new form already")?;
+            output.text(match (self.verb, self.selection) {
+                ("run" | "restore" | "delete", _) => "nothing to move or delete: no document matches",
+                (_, Some(selection)) if selection.is_given() => {
+                    "nothing to migrate: no document that matches --where, and is not skipped, has the old form"
+                }
+                _ => "nothing to migrate: the documents have the new form already",
+            })?;
         }
         if exit.findings() > 0 {
             let pattern = self.repository.pattern();

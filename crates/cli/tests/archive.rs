@@ -61,6 +61,10 @@ async fn there_and_back(db: &TestDatabase) {
     let replaced = archive(&[&of("run")[..], &["--replace-archived"]].concat());
     assert_eq!(replaced.summary()["documents"], 1);
 
+    let mut text = on(db);
+    text.args(&SETTINGS[..SETTINGS.len() - 1])
+        .args(["restore", "--where", r#"{"_di": 1}"#]);
+    ran(&mut text).ok().shows(["no document matches"]);
     let restored = archive(&["restore", "--where", r#"{"_id": {"$lt": 5}}"#]);
     assert_eq!(restored.summary()["documents"], 2, "{restored:?}");
     let deleted = archive(&["delete", "--older-than", "600"]);
@@ -157,6 +161,14 @@ async fn an_age_without_dates_is_refused() {
         let archive = |arguments: &[&str]| ran(on(db).args(SETTINGS).args(arguments));
         let none = "no document of a sample of 2 documents has a date in `date`";
         refused(&archive(&["indexes", "--create"]), none);
+        let keep = [
+            "indexes",
+            "--create",
+            "--replace-settings",
+            "--keep",
+            r#"{"total": {"$eqq": 1}}"#,
+        ];
+        refused(&archive(&keep), "--keep: the server refuses the filter");
         assert!(all(db, "mongo_patterns").await.is_empty());
         archive(&["indexes", "--create", "--replace-settings"]).ok();
         archive(&["indexes", "--create"]).ok();
