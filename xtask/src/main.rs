@@ -45,7 +45,7 @@ enum Command {
     /// Runs one test program for Cargo, with the times of its tests.
     #[command(hide = true)]
     RunTest(timed::Program),
-    /// Runs one of the long proofs. book/src/guarantees.md lists their last results.
+    /// Runs one of the long proofs. docs/tests.md lists their last results.
     #[command(subcommand)]
     Long(long::Proof),
     /// Runs the tests on a sharded cluster of two shards, which needs a mongos: `MONGOS`, one on the `PATH`, or Docker.
