@@ -83,8 +83,8 @@ impl<D> FileArchiveBuilder<D> {
     /// Checks the settings and returns the archive. Sends nothing.
     ///
     /// # Errors
-    /// [`Configuration`](ErrorKind::Configuration) when a required setting is missing, the age field is `_id` or no plain
-    /// name, or the filter of documents to keep is empty, so that nothing would be archived.
+    /// - [`Configuration`](ErrorKind::Configuration): a required setting is missing, the age field is `_id` or no plain name,
+    ///   or the filter of documents to keep is empty, so that nothing would be archived.
     pub fn build(self) -> Result<FileArchive<D>> {
         let limit = AgeLimit::new(self.age, self.older_than, self.keep)?;
         Ok(FileArchive::of(Shared {

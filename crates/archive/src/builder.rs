@@ -116,9 +116,9 @@ impl<D> ArchiveBuilder<D> {
     /// Checks the settings and returns the archive. Sends nothing.
     ///
     /// # Errors
-    /// [`Configuration`](ErrorKind::Configuration) when a required setting is missing, the age field is `_id`, another of the
-    /// fields or no plain name, the filter of documents to keep is empty, so that nothing would be archived, two collections
-    /// are the same, or one of them has the write concern `w: 0`, which confirms no write.
+    /// - [`Configuration`](ErrorKind::Configuration): a required setting is missing, the age field is `_id`, another of the
+    ///   fields or no plain name, the filter of documents to keep is empty, so that nothing would be archived, two collections
+    ///   are the same, or one of them has the write concern `w: 0`, which confirms no write.
     pub fn build(self) -> Result<Archive<D>> {
         let limit = AgeLimit::new(self.age, self.older_than, self.keep)?;
         let newest_by = self.newest_by.map(FieldName::new).transpose()?;

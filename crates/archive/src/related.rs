@@ -175,9 +175,6 @@ impl Related {
     }
 
     /// Reads the related documents of these.
-    ///
-    /// # Errors
-    /// Those of [`measure`](Self::measure).
     pub(crate) async fn read(
         &self,
         documents: &[RawDocumentBuf],

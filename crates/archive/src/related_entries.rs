@@ -119,9 +119,6 @@ pub(crate) async fn lock(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Res
 }
 
 /// Checks that an entry is one of a document of the trash, and that the trash restores all that belongs to it.
-///
-/// # Errors
-/// [`SettingsMismatch`](ErrorKind::SettingsMismatch).
 pub(crate) fn check(shared: &Shared, entry: &RawDocument) -> Result<()> {
     match !is_related(entry) && (shared.has_related() || count(entry) == 0) {
         true => Ok(()),

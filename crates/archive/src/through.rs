@@ -10,9 +10,6 @@ use mongodb::bson::RawDocumentBuf;
 pub(crate) type Through<'a> = [&'a dyn Restores];
 
 /// Checks that the repositories have the documents of the collection.
-///
-/// # Errors
-/// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument).
 pub(crate) fn check(through: &Through<'_>, target: &Collection<RawDocumentBuf>) -> Result<()> {
     let mut others = through.iter();
     others.try_for_each(|other| through::check((target, "_id"), (other.restores(), "_id")))

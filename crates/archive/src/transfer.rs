@@ -125,9 +125,6 @@ impl Transfer<'_> {
     }
 
     /// Moves the documents that others were writing, until the time of the policy is over.
-    ///
-    /// # Errors
-    /// Those of [`move_chunk`](Self::move_chunk), and that of the first document that the target refused.
     pub(crate) async fn move_left(self, mut left: Left, conn: &mut Conn<'_>) -> Result<Moved> {
         let mut moved = Moved::default();
         while let Some(busy) = left.busy.again().await {

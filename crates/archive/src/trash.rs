@@ -198,8 +198,9 @@ impl<D> TrashBuilder<D> {
     /// Checks the settings and returns the trash. Sends nothing.
     ///
     /// # Errors
-    /// [`Configuration`](ErrorKind::Configuration) when entries would expire at once, two collections are the same, the field
-    /// of a related collection is `_id` or no plain name, or one of the collections has the write concern `w: 0`, which confirms no write.
+    /// - [`Configuration`](ErrorKind::Configuration): entries would expire at once, two collections are the same, the field of
+    ///   a related collection is `_id` or no plain name, or one of the collections has the write concern `w: 0`, which
+    ///   confirms no write.
     pub fn build(self) -> Result<Trash<D>> {
         if self.expires_after.is_some_and(|time| time.is_zero()) {
             return Err(configuration(

@@ -79,31 +79,30 @@ mongo_patterns_core::builder! {
     /// Sets the field of the number of items; `count` by default.
     count_field(name: impl Into<String>) => count = name.into();
 
-    /// Sets the field of an item that contains its time, a BSON date. Without it, the time of an item is that of
-    /// the call, by the clock of this machine. [`Append::at`](crate::action::Append::at) overrides both.
+    /// Sets the field of an item that contains its time, a BSON date. Without it, the time of an item is the time of the
+    /// call, by the clock of this machine. [`Append::at`](crate::action::Append::at) overrides both.
     time_field(name: impl Into<String>) => time = Some(name.into());
 
     /// Sets the field of an item that identifies it among the items of its key, such as `tradeId` or `_id`.
     ///
-    /// Every item is then stored exactly once: a retry of an append whose outcome is unknown stores nothing if the
-    /// item is stored. Single items can be found, changed and removed by their ids.
+    /// Every item is then stored exactly once: a retry of an append stores nothing if the item is stored. Single items can
+    /// be found, changed and removed by their ids.
     ///
-    /// Every item must have the field, of one of these types: string, int32 or int64, ObjectId, binary data such as
-    /// a UUID, or date. It needs a second [index](mongo_patterns_core::Repository::indexes), which has an entry for each item.
+    /// Every item must have the field, with a string, int32, int64, ObjectId, binary data such as a UUID, or a date. It
+    /// needs a second [index](mongo_patterns_core::Repository::indexes), which has an entry for each item.
     item_id_field(name: impl Into<String>) => item_id = Some(name.into());
 
-    /// Keeps the first and the last time of the items of a bucket, by the [time field](Self::time_field). Every item
-    /// must have a date in it. Totals of a [range of time](crate::action::ReadTotals::from) need them.
+    /// Keeps the first and the last time of the items of a bucket, by the [time field](Self::time_field), in which every
+    /// item must have a date. Totals of a [range of time](crate::action::ReadTotals::from) need them.
     first_and_last() => figures.first_and_last = true;
 
-    /// Lets the server delete a bucket when the time of its last item is older than this, by a TTL index on
-    /// `figures.date.last`, for a time field `date`. So a bucket expires only when all its items are old. It keeps the
-    /// [first and the last time](Self::first_and_last) too.
+    /// Lets the server delete a bucket when its last item is older than this, by a TTL index on `figures.date.last`, for a
+    /// time field `date`. It keeps the [first and the last time](Self::first_and_last) too.
     ///
-    /// The server looks for expired buckets once a minute. A bucket that is not full, and its items, expire in the
-    /// same way. A program that appends without the figures does not keep the last time: its items can expire too
-    /// early. A number of whole seconds, at most `i32::MAX`. To change it later, drop the index, and call
-    /// [`ensure_indexes`](crate::Repository::ensure_indexes) with `replace_settings()`.
+    /// The server looks for expired buckets once a minute. A bucket that is not full expires in the same way. Items of a
+    /// program that appends without the figures can expire too early. The age is in whole seconds, at most `i32::MAX`. To
+    /// change it later, drop the index, and call [`ensure_indexes`](crate::Repository::ensure_indexes) with
+    /// `replace_settings()`.
     expire_after(age: Duration) => expire_after = Some(age);
 
     /// Sets the field of a bucket that contains its figures; `figures` by default.
@@ -112,8 +111,7 @@ mongo_patterns_core::builder! {
     /// Sets the field of a bucket that contains the start of its [window](Self::window); `window` by default.
     window_field(name: impl Into<String>) => window_field = name.into();
 
-    /// Sets the number of items of a full bucket; 10 by default. A full bucket must stay below 16 MiB,
-    /// so choose a smaller page for items of very uneven size.
+    /// Sets the number of items of a full bucket; 10 by default. A full bucket must stay below 16 MiB.
     page_size(items: u32) => page_size = items;
 }
 
@@ -135,29 +133,26 @@ impl<K: Key, T> BucketRepositoryBuilder<K, T> {
     /// # }
     /// ```
     ///
-    /// A bucket has the start of its window, in UTC, in a field beside the count. The second in its `_id` is one of the
-    /// window:
+    /// A bucket has the start of its window, in UTC, in a field beside the count. The second in its `_id` is in the window:
     ///
     /// ```text
     /// { _id: "7_1698335223", sensorId: 7, window: ISODate("2023-10-26T15:00:00Z"), count: 2, readings: [ {..}, {..} ] }
     /// ```
     ///
-    /// - The [time field](Self::time_field) of an item decides, not the clock: a late item goes to its own window, and opens
-    ///   a bucket there if needed. Every item must have a date in it, and an append [at](crate::action::Append::at) a time
-    ///   needs one of the same window.
-    /// - A window of a key has at most one open bucket. So the last bucket of each window can be partly filled, also when
-    ///   newer ones are full. Pages, also those by number, are buckets in the order of their windows.
+    /// - The [time field](Self::time_field) of an item decides, not the clock: a late item goes to its own window. Every
+    ///   item must have a date in it, and an append [at](crate::action::Append::at) a time needs one of the same window.
+    /// - A window of a key has at most one open bucket. So the last bucket of each window can be partly filled. Pages are
+    ///   buckets in the order of their windows.
     /// - A range of time ([`items`](BucketRepository::items), [`totals`](BucketRepository::totals)) reads the buckets of the
-    ///   windows that it overlaps, and no other ones. It finds every item, however late it was appended.
+    ///   windows that it overlaps. It finds every item, however late it was appended.
     /// - A removal moves items within a window only.
-    /// - Buckets that an archive has moved do not get late items, which open further buckets of their window. Archive and
-    ///   restore them [through](mongo_patterns_core::through::Restores) the repository of the target, which joins them.
+    /// - Late items do not go to buckets that an archive has moved, but open further buckets. Archive and restore buckets
+    ///   [through](mongo_patterns_core::through::Restores) the repository of the target, which joins them.
     ///
-    /// The index of open buckets is on the key field and this field, and its name contains the length. Writers with other
-    /// windows, or with none, get [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing), and
+    /// Writers with other windows, or with none, get [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing), and
     /// [`SettingsMismatch`](mongo_patterns_core::ErrorKind::SettingsMismatch) from
-    /// [`ensure_indexes`](crate::Repository::ensure_indexes). For other windows,
-    /// [migrate to a flat collection](BucketRepository::migrate_to_flat), and from it into a new collection of buckets.
+    /// [`ensure_indexes`](crate::Repository::ensure_indexes). To change windows, [migrate to a flat
+    /// collection](BucketRepository::migrate_to_flat), and from it into a new collection of buckets.
     pub fn window(mut self, window: Window) -> Self {
         self.window = Some(window);
         self
@@ -191,10 +186,10 @@ impl<K: Key, T> BucketRepositoryBuilder<K, T> {
     ///     ticker: { count: 2, counts: [ { value: "MDB", count: 2 } ] } } }
     /// ```
     ///
-    /// [`totals`](BucketRepository::totals) reads them without the items. A sum of decimals is exact, to the 34 digits of
-    /// a Decimal128, and one of integers too. A sum of doubles is rounded. A number so large that the sum of a page could
-    /// overflow is refused in an append. An update such as `$inc` is not checked for this: where it brings the sum of a
-    /// page near the limit of an int64, an append that would exceed it fails, with nothing stored.
+    /// [`totals`](BucketRepository::totals) reads them without the items. A sum of integers is exact, and a sum of decimals
+    /// to the 34 digits of a Decimal128. A sum of doubles is rounded. A number so large that the sum of a page could
+    /// overflow is refused in an append. `$inc` is not checked for this: near the limit of an int64, a later append fails,
+    /// with nothing stored.
     ///
     /// A collection that has buckets gets figures by [`refresh_figures`](BucketRepository::refresh_figures). Stop the
     /// programs that write without them first.
@@ -215,11 +210,11 @@ impl<K: Key, T> BucketRepositoryBuilder<K, T> {
         self
     }
 
-    /// Keeps the number of items with each value of a field in each bucket. Every item must have a string, a bool, an
-    /// int32 or int64, an ObjectId, a date or binary data in it.
+    /// Keeps the number of items with each value of a field in each bucket. Every item must have a string, a bool, an int32
+    /// or int64, an ObjectId, a date or binary data in it.
     ///
-    /// The server counts the values of a bucket again with each append. This costs a multiple of a plain append with
-    /// pages of hundreds of items that have hundreds of values.
+    /// The server counts the values of a bucket again with each append, which is expensive with hundreds of items and values
+    /// in a page.
     pub fn count_by(mut self, field: impl Into<String>) -> Self {
         self.figures.fields.push((Kind::Counts, field.into()));
         self
@@ -230,13 +225,13 @@ impl<K: Key, T> BucketRepositoryBuilder<K, T> {
     /// # Errors
     /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) in these cases:
     ///
-    /// - A required field name is missing, a name is not that of a plain field, or two names are equal.
+    /// - A required field name is missing, a name is not the name of a plain field, or two names are equal.
     /// - The item id field, or a field with figures, is a number, which a path would take for a position in the array.
-    /// - The first and last times are kept, or buckets expire, and there is no time field.
-    /// - There are windows and no time field, or their length is not one of [`Window::every`].
+    /// - The first and last times are kept, buckets expire, or there are windows, and there is no time field.
+    /// - The length of the windows is not one of [`Window::every`].
     /// - The expiry is below a second or above `i32::MAX` seconds.
     /// - The page size is 0 or above `i32::MAX`.
-    /// - The write concern of the collection is `w: 0`, under which no append is confirmed.
+    /// - The write concern of the collection is `w: 0`, which confirms no append.
     pub fn build(self) -> Result<BucketRepository<K, T>> {
         let key = required(self.key, "key_field").and_then(FieldName::new)?;
         let count = FieldName::new(self.count)?;

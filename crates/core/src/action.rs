@@ -95,11 +95,15 @@
 //!   server. [`is_outcome_unknown`](crate::Error::is_outcome_unknown) tells whether a write can have taken effect.
 //! - [`InvalidArgument`], [`InvalidKey`], [`InvalidItemId`]: an id or a key that no document can have, or a filter that the
 //!   server refuses.
-//! - [`IndexMissing`]: an index that the call relies on does not exist. Call `ensure_indexes()`.
+//! - [`IndexMissing`], [`IndexMismatch`]: an index that the call relies on does not exist, or has another definition. Call
+//!   `ensure_indexes()`.
+//! - [`SettingsMismatch`]: the settings of the repository contradict the [catalog](crate::catalog). Calls that scan a collection
+//!   compare them.
 //! - [`Decode`] and [`Corrupt`]: a stored document does not have the type of the repository, or violates an invariant of its
 //!   pattern.
+//! - [`NotMigrated`], [`NewerVersion`]: a stored document has an earlier form, or a form of a later release.
 //!
-//! Writes also return these kinds:
+//! Of a stream, an error is the last item. Writes also return these kinds:
 //!
 //! - [`Encode`], [`TooLarge`]: the document cannot be encoded, or would exceed 16 MiB.
 //! - [`DuplicateKey`], [`ValidationFailed`]: a unique index or a validator of your own refuses the document.
@@ -115,6 +119,10 @@
 //! [`InvalidKey`]: crate::ErrorKind::InvalidKey
 //! [`InvalidItemId`]: crate::ErrorKind::InvalidItemId
 //! [`IndexMissing`]: crate::ErrorKind::IndexMissing
+//! [`IndexMismatch`]: crate::ErrorKind::IndexMismatch
+//! [`SettingsMismatch`]: crate::ErrorKind::SettingsMismatch
+//! [`NotMigrated`]: crate::ErrorKind::NotMigrated
+//! [`NewerVersion`]: crate::ErrorKind::NewerVersion
 //! [`Decode`]: crate::ErrorKind::Decode
 //! [`Corrupt`]: crate::ErrorKind::Corrupt
 //! [`Encode`]: crate::ErrorKind::Encode

@@ -24,8 +24,8 @@ impl AgeLimit {
     /// Checks the settings of a builder.
     ///
     /// # Errors
-    /// [`Configuration`](crate::ErrorKind::Configuration) when one is missing, the field is no plain name, or the filter of the
-    /// documents to keep matches all.
+    /// - [`Configuration`](crate::ErrorKind::Configuration): one is missing, the field is no plain name, or the filter of the
+    ///   documents to keep matches all.
     pub fn new(age_field: Option<String>, older_than: Option<Duration>, keep: Option<Document>) -> Result<Self> {
         let field = FieldName::new(required(age_field, "age_field")?)?;
         if keep.as_ref().is_some_and(Document::is_empty) {

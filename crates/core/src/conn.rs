@@ -316,9 +316,6 @@ impl<'a> Conn<'a> {
 
     /// Runs commands of the driver to their end.
     ///
-    /// # Errors
-    /// Those of the driver.
-    ///
     /// # Cancel safety
     /// A task runs them to their end, and aborts the transaction if there is one.
     pub(crate) async fn send<T, F>(&mut self, commands: F) -> DriverResult<T>

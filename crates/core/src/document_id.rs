@@ -34,9 +34,6 @@ pub struct DocumentId(Bson);
 
 impl DocumentId {
     /// Checks an `_id`. Refuses the types that the server refuses, and `null`, which a filter takes for a missing field.
-    ///
-    /// # Errors
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument).
     pub fn new(id: impl IntoId) -> Result<Self> {
         match id.into_id()? {
             Bson::Null

@@ -153,7 +153,7 @@ impl Lease {
     /// The lease may be acquired, and then ends after the time to live.
     ///
     /// # Errors
-    /// Those of [`try_acquire`](Self::try_acquire).
+    /// - The errors of [`try_acquire`](Self::try_acquire).
     pub fn acquire(&self) -> ActionFuture<'_, HeldLease> {
         action::run(self.call("acquire"), async {
             loop {
@@ -261,8 +261,7 @@ impl HeldLease {
     /// The lease may be renewed.
     ///
     /// # Errors
-    /// [`Contention`](ErrorKind::Contention) when the lease ended and another holder has acquired it, and those of the
-    /// driver.
+    /// - [`Contention`](ErrorKind::Contention): the lease ended and another holder has acquired it.
     pub fn renew(&self) -> ActionFuture<'_, ()> {
         action::run(self.0.lease.call("renew"), async {
             match self.0.try_renew().await? {
@@ -298,9 +297,6 @@ impl HeldLease {
     ///
     /// # Cancel safety
     /// The lease may be released. Otherwise it ends after its time to live.
-    ///
-    /// # Errors
-    /// Those of the driver.
     pub fn release(self) -> ActionFuture<'static, bool> {
         Box::pin(async move {
             let held = &self.0;

@@ -3,9 +3,6 @@
 use crate::error::{Error, ErrorKind, Result};
 
 /// Refuses a limit of 0.
-///
-/// # Errors
-/// [`InvalidArgument`](ErrorKind::InvalidArgument).
 pub fn check_limit(limit: impl Into<u64>) -> Result<()> {
     match limit.into() {
         0 => Err(Error::new(

@@ -176,7 +176,7 @@ async fn read_next<'a, I, T: Clone>(
 /// Returns the start of a stream.
 ///
 /// # Errors
-/// [`InvalidArgument`] for both tokens, and for one to read before.
+/// - [`InvalidArgument`]: both tokens, or one to read before.
 #[doc(hidden)]
 pub fn forward<T>(tokens: Tokens<T>) -> Result<PageStart<T>> {
     match tokens.start()? {

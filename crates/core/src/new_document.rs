@@ -24,8 +24,7 @@ impl NewDocument {
     /// Encodes a document with the id in this field.
     ///
     /// # Errors
-    /// [`Encode`](ErrorKind::Encode), [`TooLarge`](ErrorKind::TooLarge), and [`InvalidArgument`](ErrorKind::InvalidArgument) for
-    /// an invalid id or `_id`, and for a field that the server would replace.
+    /// - [`InvalidArgument`](ErrorKind::InvalidArgument): an invalid id or `_id`, or a field that the server would replace.
     pub fn encode<D: Serialize>(id: &FieldName, document: &D) -> Result<Self> {
         let raw = bson::serialize_to_raw_document_buf(document).map_err(not_encoded)?;
         size::check(&raw)?;
@@ -49,7 +48,7 @@ impl NewDocument {
     /// Returns the content of a replacement: the document without its `_id`, which does not change.
     ///
     /// # Errors
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument) when it has another id.
+    /// - [`InvalidArgument`](ErrorKind::InvalidArgument): it has another id.
     pub fn into_replacement(mut self, id: &Bson) -> Result<Document> {
         if canonical(&self.id) != canonical(id) {
             return Err(refused(

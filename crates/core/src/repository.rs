@@ -231,8 +231,7 @@ pub trait Repository: sealed::Sealed + Send + Sync {
     /// One round trip, and one more on a sharded cluster.
     ///
     /// # Errors
-    /// [`Unauthorized`](crate::ErrorKind::Unauthorized) on a sharded cluster, when the user may not read
-    /// `config.collections`.
+    /// - [`Unauthorized`](crate::ErrorKind::Unauthorized): on a sharded cluster, the user may not read `config.collections`.
     fn verify_shard_keys(&self) -> VerifyShardKeys<'_> {
         VerifyShardKeys::new(self.managed())
     }

@@ -103,7 +103,7 @@ impl Attempts {
     /// Waits before the next attempt, after a conflict.
     ///
     /// # Errors
-    /// [`Contention`](ErrorKind::Contention) with the last error when the policy allows no further attempt.
+    /// - [`Contention`](ErrorKind::Contention): with the last error when the policy allows no further attempt.
     pub fn next(&mut self, last: impl Into<CommandError>) -> BoxFuture<'_, Result<(), Error>> {
         self.wait_after(last.into())
     }

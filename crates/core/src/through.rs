@@ -157,9 +157,6 @@ pub async fn delete_found(through: &Through<'_>, id: &Bson, conn: &mut Conn<'_>)
 }
 
 /// Checks that two repositories have the same documents, by the same id.
-///
-/// # Errors
-/// [`InvalidArgument`](ErrorKind::InvalidArgument).
 #[doc(hidden)]
 pub fn check(own: (&Collection<RawDocumentBuf>, &str), other: (&Collection<RawDocumentBuf>, &str)) -> Result<()> {
     let [(own, id), (other, other_id)] = [own, other].map(|(collection, id)| (collection.namespace(), id));

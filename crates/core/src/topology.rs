@@ -23,9 +23,6 @@ pub enum Topology {
 
 impl Topology {
     /// Reads the topology, in a plan too. One round trip.
-    ///
-    /// # Errors
-    /// Those of the driver.
     pub async fn read(on: &Collection<RawDocumentBuf>, conn: &mut Conn<'_>) -> Result<Self> {
         let hello = Step::admin("look for a replica set or a sharded cluster", on, doc! { "hello": 1 });
         Ok(Self::of(&conn.read(hello).await?.first()?))
@@ -43,9 +40,6 @@ impl Topology {
     }
 
     /// Refuses a standalone.
-    ///
-    /// # Errors
-    /// [`Unsupported`](ErrorKind::Unsupported).
     pub fn check_transactions(self) -> Result<()> {
         match self {
             Self::Standalone => Err(Error::new(ErrorKind::Unsupported, STANDALONE)),

@@ -240,9 +240,6 @@ const HELD: &str = "mongo_patterns_held";
 /// Locks documents at the start of a transaction, by writes that change nothing: other writers wait for its end. Without
 /// it, a transaction that reads first and then writes conflicts with every write in between and may never commit, and
 /// one that decides by a document that it does not change may be wrong when it commits.
-///
-/// # Errors
-/// Those of the driver.
 pub async fn lock_documents(
     conn: &mut Conn<'_>,
     collection: &Collection<RawDocumentBuf>,

@@ -54,8 +54,8 @@ impl Operators {
     /// Checks an update of a document.
     ///
     /// # Errors
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument) when it is no document of supported operators, changes nothing, or
-    /// has an invalid value or path: one that is empty or fixed, that has a positional operator, or that contains another one.
+    /// - [`InvalidArgument`](ErrorKind::InvalidArgument): it is no document of supported operators, changes nothing, or has an
+    ///   invalid value or path: one that is empty or fixed, that has a positional operator, or that contains another one.
     pub fn new(update: Document, fixed: &[Fixed<'_>]) -> Result<Self> {
         let mut operators = Vec::with_capacity(update.len());
         for (name, fields) in update {
@@ -159,8 +159,8 @@ pub fn failed(error: Error) -> Error {
 /// Returns the paths that a stage of a pipeline writes.
 ///
 /// # Errors
-/// [`InvalidArgument`](ErrorKind::InvalidArgument) for another stage than `$set`, `$addFields` and `$unset`, of which the
-/// paths are not known.
+/// - [`InvalidArgument`](ErrorKind::InvalidArgument): another stage than `$set`, `$addFields` and `$unset`, of which the paths
+///   are not known.
 pub fn stage_paths(stage: &Document) -> Result<Vec<&str>> {
     let mut fields = stage.iter();
     let paths = match (fields.next(), fields.next()) {

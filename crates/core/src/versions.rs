@@ -151,9 +151,6 @@ pub fn version_of(field: &FieldName, document: &RawDocument) -> Option<u32> {
 }
 
 /// Encodes a value as a document.
-///
-/// # Errors
-/// [`Encode`](ErrorKind::Encode).
 pub fn encode<T: Serialize>(value: &T) -> Result<RawDocumentBuf> {
     bson::serialize_to_raw_document_buf(value).map_err(|error| {
         let text = "the value cannot be written as a document, nothing was stored: use a type with named fields";

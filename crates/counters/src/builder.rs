@@ -59,8 +59,8 @@ impl CountersBuilder {
     /// Checks the settings and returns the counters. Sends nothing.
     ///
     /// # Errors
-    /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when the field is missing, `_id` or no plain name,
-    /// the interval is 0, or the collection's write concern is `w: 0`, which confirms no write.
+    /// - [`Configuration`](mongo_patterns_core::ErrorKind::Configuration): the field is missing, `_id` or no plain name, the
+    ///   interval is 0, or the collection's write concern is `w: 0`, which confirms no write.
     pub fn build(self) -> Result<Counters> {
         let field = FieldName::new(required(self.field, "field")?)?;
         if self.interval.is_zero() {

@@ -113,10 +113,10 @@ impl Counters {
     /// It sends nothing, and waits for nothing but other threads that add.
     ///
     /// # Errors
-    /// With nothing added: [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for an id that no document
-    /// can have, one of more than 8,000 bytes or 100 levels, or a sum of more than 64 bits, and
-    /// [`LimitReached`](mongo_patterns_core::ErrorKind::LimitReached) when the counts of 100,000 documents wait because
-    /// nothing flushes them.
+    /// - [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument): an id that no document can have, one of more
+    ///   than 8,000 bytes or 100 levels, or a sum of more than 64 bits.
+    /// - [`LimitReached`](mongo_patterns_core::ErrorKind::LimitReached): the counts of 100,000 documents wait because nothing
+    ///   flushes them.
     pub fn add(&self, id: impl IntoId, count: i64) -> Result<()> {
         let id = DocumentId::new(id)?;
         let bytes = bytes(id.value()).len();

@@ -19,8 +19,7 @@ mongo_patterns_core::builder! {
     /// Sets the array field of a parent that holds its children, such as `addresses`. Required.
     children_field(name: impl Into<String>) => children = Some(name.into());
 
-    /// Sets the field that identifies a child among the children of its parent. `_id` by default, as in a collection of
-    /// their own.
+    /// Sets the field that identifies a child among the children of its parent; `_id` by default.
     ///
     /// Every child must have it: a string, a number other than decimal128, a boolean, an ObjectId, binary data such as a
     /// UUID, a date, a timestamp, or a document.
@@ -28,8 +27,8 @@ mongo_patterns_core::builder! {
 
     /// Sets the most children that a parent may have. 100 by default.
     ///
-    /// The pattern needs a bound, because a parent is read and written as a whole and MongoDB limits a document to 16 MiB.
-    /// The [crate documentation](crate#when-not-to-use-it) names the patterns for longer lists.
+    /// The bound is needed, because a parent is read and written as a whole and MongoDB limits a document to 16 MiB. The
+    /// [crate documentation](crate#when-not-to-use-it) names the patterns for longer lists.
     max_children(children: u32) => max_children = children;
 }
 
@@ -63,9 +62,12 @@ impl<P, C> EmbeddedRepositoryBuilder<P, C> {
     /// Checks the settings and returns the repository. Sends nothing.
     ///
     /// # Errors
-    /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when the array's name is missing, a name is not that of a plain
-    /// field, the name of the child's id is a number, which would be a position of the array in a path, the bound is 0
-    /// or above `i32::MAX`, or the collection's write concern is `w: 0`, which confirms no write.
+    /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) in these cases:
+    ///
+    /// - The array's name is missing, or a name is not the name of a plain field.
+    /// - The name of the child's id is a number, which a path would take for a position in the array.
+    /// - The bound is 0 or above `i32::MAX`.
+    /// - The collection's write concern is `w: 0`, which confirms no write.
     pub fn build(self) -> Result<EmbeddedRepository<P, C>> {
         let settings = Settings {
             children: FieldName::new(required(self.children, "children_field")?)?,

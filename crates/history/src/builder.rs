@@ -11,11 +11,11 @@ use crate::settings::Settings;
 impl<D> HistoryRepository<D> {
     /// Returns a builder of a repository over a collection of current documents and a collection of their revisions.
     ///
-    /// Writes use the write concern of the current documents. Reads for the caller use the read preference and read
-    /// concern of the collection that they read; with another read preference than the primary, the newest revisions can be
-    /// missing. All other reads go to the primary.
+    /// Writes use the write concern of the current documents. Reads for the caller use the read preference and read concern
+    /// of the collection that they read; away from the primary, the newest revisions can be missing. All other reads go to
+    /// the primary.
     ///
-    /// Build one repository for the two collections, and clone it: the clones share the [lanes](crate#lanes) of the documents.
+    /// Build one repository for the two collections, and clone it: the clones share [lanes](crate#lanes).
     ///
     /// ```no_run
     /// # use mongo_patterns::RetryPolicy;
@@ -77,10 +77,9 @@ mongo_patterns_core::builder! {
     /// have this field.
     deleted_field(name: impl Into<String>) => deleted = name.into();
 
-    /// Sets the fields that describe a change, such as `["changedBy", "reason"]`; none by default. Each write sets them
-    /// to the values of [`with`](crate::action::Update::with), in the current document and in the revision, and removes
-    /// those that the call does not give. A document or an update of yours that has one is refused: remove it from a document that was
-    /// read.
+    /// Sets the fields that describe a change, such as `["changedBy", "reason"]`; none by default. Each write sets them to
+    /// the values of [`with`](crate::action::Update::with), in the current document and in the revision, and removes the
+    /// others. A document or an update of yours with such a field is refused.
     change_fields(names: impl IntoIterator<Item = impl Into<String>>) => change = names.into_iter().map(Into::into).collect();
 }
 
@@ -92,7 +91,7 @@ impl<D> HistoryRepositoryBuilder<D> {
     ///
     /// - the id field is missing,
     /// - there is a [`document_id_field`](Self::document_id_field), and the id is not `_id`,
-    /// - a name is not that of a plain field, or two fields have the same name,
+    /// - a name is not the name of a plain field, or two fields have the same name,
     /// - the collections are the same, or in two databases,
     /// - the write concern of a collection is `w: 0`, which confirms nothing.
     pub fn build(self) -> Result<HistoryRepository<D>> {

@@ -44,7 +44,7 @@ mongo_patterns_core::builder! {
     }
     with retry, max_time;
 
-    /// Sets the field with the id of what a document describes, such as `item`. Required. It cannot be `_id`, because an id
+    /// Sets the field with the id that the documents describe, such as `item`. Required. It cannot be `_id`, because an id
     /// has several documents.
     id_field(name: impl Into<String>) => id = Some(name.into());
 
@@ -62,8 +62,10 @@ impl<D> IntervalRepositoryBuilder<D> {
     /// Builds the repository. Sends nothing.
     ///
     /// # Errors
-    /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when the id field is missing, a name is not that of a plain field, two fields
-    /// have the same name, or the write concern is `w: 0`, which confirms nothing.
+    /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when
+    ///
+    /// - the id field is missing, a name is not the name of a plain field, or two fields have the same name,
+    /// - the write concern is `w: 0`, which confirms nothing.
     pub fn build(self) -> Result<IntervalRepository<D>> {
         let fields = [
             FieldName::new(required(self.id, "id_field")?)?,

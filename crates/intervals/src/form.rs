@@ -30,9 +30,6 @@ pub(crate) struct Times {
 
 impl Times {
     /// Returns the interval of a stored document.
-    ///
-    /// # Errors
-    /// [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt).
     pub(crate) fn stored_in(settings: &Settings, document: &RawDocument) -> Result<Self> {
         let value = |field: &FieldName| document.get(field.as_str()).ok().flatten();
         match [&settings.from, &settings.to, &settings.valid].map(value) {

@@ -32,9 +32,6 @@ pub(crate) struct Known {
 }
 
 /// Reads the newest interval that a filter matches.
-///
-/// # Errors
-/// [`NotMigrated`](ErrorKind::NotMigrated).
 async fn find_newest(shared: &Shared, filter: Document, conn: &mut Conn<'_>) -> Result<Option<Known>> {
     let settings = &shared.settings;
     let options = query::find_newest(settings, Some(query::head_now(settings)));
@@ -62,9 +59,6 @@ async fn find_newest(shared: &Shared, filter: Document, conn: &mut Conn<'_>) -> 
 }
 
 /// Reads the interval of the current document, if there is one. The mark can be on another one.
-///
-/// # Errors
-/// [`NotMigrated`](ErrorKind::NotMigrated).
 pub(crate) async fn find_begun(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Option<Known>> {
     let found = find_newest(shared, query::begun(&shared.settings, id), conn).await?;
     Ok(found.filter(|known| known.times.is_current(known.now)))
@@ -101,9 +95,6 @@ async fn absent(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Error {
 }
 
 /// Reads the newest interval.
-///
-/// # Errors
-/// [`NotMigrated`](ErrorKind::NotMigrated).
 pub(crate) async fn find_last(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Option<Known>> {
     find_newest(shared, query::of_id(&shared.settings, id), conn).await
 }

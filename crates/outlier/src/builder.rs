@@ -55,8 +55,8 @@ mongo_patterns_core::builder! {
 }
 
 impl<D, E> OutlierRepository<D, E> {
-    /// Starts to build a repository over the collection of the main documents and that of the overflow documents. Uses
-    /// their read preferences, read concerns and write concerns.
+    /// Starts to build a repository over a collection of main documents and a collection of overflow documents, with their
+    /// read preferences, read concerns and write concerns.
     ///
     /// ```no_run
     /// # use mongo_patterns::outlier::OutlierRepository;
@@ -88,10 +88,13 @@ impl<D, E> OutlierRepositoryBuilder<D, E> {
     /// Creates the repository. Sends nothing.
     ///
     /// # Errors
-    /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when a required name is missing, a name is not that of a plain
-    /// field, two fields of one document have the same name, both collections are the same, the threshold or the bound
-    /// of overflow documents is 0 or above `i32::MAX`, or a collection's write concern is `w: 0`, under which no write
-    /// is confirmed.
+    /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) in these cases:
+    ///
+    /// - A required name is missing, a name is not the name of a plain field, or two fields of one document have the same
+    ///   name.
+    /// - Both collections are the same.
+    /// - The threshold or the bound of overflow documents is 0 or above `i32::MAX`.
+    /// - A collection's write concern is `w: 0`, which confirms no write.
     pub fn build(self) -> Result<OutlierRepository<D, E>> {
         let array = FieldName::new(required(self.array, "array_field")?)?;
         let parent = FieldName::new(required(self.parent, "parent_field")?)?;

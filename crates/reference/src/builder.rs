@@ -68,11 +68,11 @@ mongo_patterns_core::builder! {
 
     /// Sets the field with the version, in sources and copies; `v` by default. A source without it has the version 0.
     ///
-    /// For sources that a `HistoryRepository` writes, set the field of its revision, which each of its writes increments.
-    /// Run a [follower](ReferenceRepository::follow), which updates the copies after each write. Other programs may write the
-    /// sources too, if a follower of the history runs: it numbers their writes. No call of this repository writes the revision:
-    /// [`update_source`](ReferenceRepository::update_source) is refused. [Delete](ReferenceRepository::delete_source) a source
-    /// through its history. The [catalog](mongo_patterns_core::catalog#owners) tells that there is one.
+    /// For sources that a `HistoryRepository` writes, set the field of its revision. Run a
+    /// [follower](ReferenceRepository::follow), which updates the copies after each write. Other programs may write the
+    /// sources too, if a follower of the history runs. No call of this repository writes the revision:
+    /// [`update_source`](ReferenceRepository::update_source) is refused. [Delete](ReferenceRepository::delete_source) a
+    /// source through its history.
     // proof: together::sources_with_history::other_programs_and_both_followers_leave_no_gap_and_no_old_copy,
     // together::sources_with_history::the_repository_of_references_never_writes_the_revision
     version_field(name: impl Into<String>) => version = name.into();
@@ -81,15 +81,14 @@ mongo_patterns_core::builder! {
     /// field of the source, and not a path.
     ///
     /// The calls that store a reference take its value: the documents of [`insert`](ReferenceRepository::insert) have
-    /// `author: "ann"` or `author: { username: "ann" }`, and [`set_reference`](ReferenceRepository::set_reference) and
-    /// [`migrate_from_references`](ReferenceRepository::migrate_from_references) take `"ann"`. All other calls take the `_id`
-    /// of a source, which every copy has: `author: { _id: 7, username: "ann", name: "Ann", v: 3 }`. The field is copied in
-    /// each reference, and a change of it reaches the copies as that of any copied field. A document stays with its source
-    /// when the value becomes that of another one.
+    /// `author: "ann"` or `author: { username: "ann" }`, and [`set_reference`](ReferenceRepository::set_reference) takes
+    /// `"ann"`. All other calls take the `_id` of a source, which every copy has: `author: { _id: 7, username: "ann", name:
+    /// "Ann", v: 3 }`. The field is copied in each reference, and a change reaches the copies. A document stays with its
+    /// source when another source gets the value.
     ///
-    /// `ensure_indexes()` creates a unique index on it, such as `username_1`, which accepts one source without the field. To
-    /// such a source no document can refer. The value must not be a document or an array. A sharded cluster has no
-    /// such index on sources that are sharded by `_id`: `ensure_sharded()` leaves them on one shard.
+    /// `ensure_indexes()` creates a unique index on it, such as `username_1`, which accepts one source without the field. No
+    /// document can refer to such a source. The value must not be a document or an array. `ensure_sharded()` leaves the
+    /// sources on one shard, because a cluster has no such index on sources that are sharded by `_id`.
     source_key(field: impl Into<String>) => key = Some(field.into());
 }
 
@@ -101,7 +100,8 @@ impl<D, S> ReferenceRepositoryBuilder<D, S> {
         self
     }
 
-    /// Adds a field of the source that is copied under another path: first the path in the copy, then that in the source.
+    /// Adds a field of the source that is copied under another path: first the path in the copy, then the path in the
+    /// source.
     pub fn copied_field(mut self, target: impl Into<String>, source: impl Into<String>) -> Self {
         self.first = self.first.copied_field(target, source);
         self
@@ -125,8 +125,8 @@ impl<D, S> ReferenceRepositoryBuilder<D, S> {
         self
     }
 
-    /// Adds another collection whose documents refer to the same sources. Updates and deletions of a source also reach
-    /// its copies there. To insert its documents, build a repository for them, and add this collection to that one.
+    /// Adds another collection whose documents refer to the same sources. Updates and deletions of a source also reach its
+    /// copies there. To insert its documents, build a repository for them, and add this collection to that one.
     #[allow(clippy::needless_pass_by_value)] // the builder owns the collection, with another type
     pub fn add_referring<A: Send + Sync>(mut self, collection: Collection<A>, reference: Reference) -> Self {
         self.further.push((Some(collection.clone_with_type()), reference));
@@ -139,7 +139,7 @@ impl<D, S> ReferenceRepositoryBuilder<D, S> {
     /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when
     ///
     /// - the reference field is missing, or a reference has no copied fields,
-    /// - a name is not that of a plain field, or a path has a part that is empty, an operator or a number,
+    /// - a name is not the name of a plain field, or a path has a part that is empty, an operator or a number,
     /// - two copied fields of a reference have the same path in the copy, or one of these paths leads into the other,
     /// - a copied field or the source key is `_id`, the version or, in the copy, `deleted`,
     /// - two references are in the same field of the same collection,

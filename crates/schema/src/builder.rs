@@ -103,9 +103,9 @@ impl<D> SchemaRepositoryBuilder<D> {
     /// Checks the settings and returns the repository. Sends nothing.
     ///
     /// # Errors
-    /// [`Configuration`](ErrorKind::Configuration) when the steps have a gap, two of them are for one version, a version is
-    /// 0 or above `i32::MAX`, [`newest`](Self::newest) is not the version after the last step, a stage is none of an update,
-    /// the version field is `_id` or no plain name, or the collection's write concern is `w: 0`, which confirms no write.
+    /// - [`Configuration`](ErrorKind::Configuration): the steps have a gap, two of them are for one version, a version is 0 or
+    ///   above `i32::MAX`, [`newest`](Self::newest) is not the version after the last step, a stage is none of an update, the
+    ///   version field is `_id` or no plain name, or the collection's write concern is `w: 0`, which confirms no write.
     pub fn build(self) -> Result<SchemaRepository<D>> {
         let settings = Settings {
             version: FieldName::new(self.version)?,

@@ -29,9 +29,6 @@ use crate::steps::{Work, are_on_server, end_of_typed};
 
 /// Converts documents that were read to the newest version, and writes nothing. Those that were deleted before the server
 /// converted them are left out. One round trip for each version from which the server converts.
-///
-/// # Errors
-/// Those of [`known_version_of`] and of the steps.
 pub(crate) async fn read(
     shared: &Shared,
     documents: Vec<RawDocumentBuf>,

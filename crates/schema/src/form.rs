@@ -67,9 +67,6 @@ pub(crate) fn checked(settings: &Settings, document: &RawDocument) -> Result<Raw
 }
 
 /// Decodes a document of the newest version.
-///
-/// # Errors
-/// [`Decode`](ErrorKind::Decode).
 pub(crate) fn decode<D: DeserializeOwned>(document: &RawDocument) -> Result<D> {
     let text = "a stored document cannot be read as the repository's type: change the type, or correct the document";
     stored::decode(document, text)

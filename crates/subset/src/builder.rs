@@ -21,8 +21,8 @@ impl<P, C> SubsetRepository<P, C> {
     /// reads go to the primary.
     ///
     /// Build one repository for each collection of children, and clone it. A write updates only the subset of its own
-    /// repository. If a second repository over the same children has other parents or other settings, the writes of
-    /// each make the subsets of the other stale: then run a [follower](Self::follow) for each of them.
+    /// repository. If a second repository over the same children has other parents or other settings, run a
+    /// [follower](Self::follow) for each of them.
     ///
     /// ```no_run
     /// # use mongo_patterns::RetryPolicy;
@@ -65,24 +65,23 @@ mongo_patterns_core::builder! {
     ///
     /// A parent can store values of a field of all its children, beside the subset: the [sum](SubsetRepositoryBuilder::sum),
     /// the [minimum](SubsetRepositoryBuilder::min), the [maximum](SubsetRepositoryBuilder::max), and the [number of children
-    /// with each value](SubsetRepositoryBuilder::count_by). An average is a sum divided by a number of children. Each is correct
-    /// whenever the subset is, with the exceptions of a [total](SubsetRepositoryBuilder::total_field).
+    /// with each value](SubsetRepositoryBuilder::count_by). An average is a sum divided by a number of children. Each is
+    /// correct whenever the subset is, with the exceptions of a [total](SubsetRepositoryBuilder::total_field).
     ///
-    /// The values of a child that lacks the field, or has `null`, are not counted. An array is refused, because an index has
-    /// each of its elements; do not store any by other programs. Nor `MinKey` and `MaxKey`, which MongoDB 6.0 does not read from
-    /// an index as they are. The fields of the parent are written only by this repository.
+    /// A child that lacks the field, or has `null`, is not counted. Arrays, `MinKey` and `MaxKey` are refused; do not store
+    /// any by other programs. The fields of the parent are written only by this repository.
     ///
     /// # Cost of figures
-    /// Each field of the children needs an index on it and the parent, unless it is the first of the order or the child's id.
+    /// Each field of the children needs an index on it and the parent, unless it is the first of the order or the child's
+    /// id.
     ///
-    /// - A write adds what it changes, and reads a minimum and a maximum by the
-    ///   index: no further round trips, and one index key for each. It computes a sum from all children if a value is above
-    ///   2<sup>53</sup>, infinite, NaN, or a decimal with an exponent or more than 20 characters. That takes one further round
-    ///   trip for each field of the children, and another one if the stored value is the reason. In a sharded cluster it needs
-    ///   MongoDB 8.0, because earlier versions have no `$lookup` from a sharded collection in a transaction, unless all
-    ///   fields are sums or counts and children are only inserted and deleted.
-    /// - `refresh` and a follower compute all fields and the total by one more command, which examines
-    ///   the index keys of all children of the parent for each field of the children, and no documents.
+    /// - A write adds what it changes, and reads a minimum and a maximum by the index: no further round trips.
+    /// - It computes a sum from all children if a value is above 2<sup>53</sup>, infinite, NaN, or a decimal with an
+    ///   exponent or more than 20 characters. That takes one or two further round trips for each field.
+    /// - In a sharded cluster a write needs MongoDB 8.0, unless all fields are sums or counts and children are only inserted
+    ///   and deleted. Earlier versions have no `$lookup` from a sharded collection in a transaction.
+    /// - `refresh` and a follower compute all fields by one more command, which examines the index keys of all children of
+    ///   the parent for each field.
     /// - `verify`, `repair` and `refresh_all` read all children once more for each field of the children.
     ///
     /// If a figure is added to an existing repository, the next write to each parent computes it: call
@@ -105,21 +104,21 @@ mongo_patterns_core::builder! {
     /// Required.
     child_id_field(name: impl Into<String>) => child_id = Some(name.into());
 
-    /// Sets the field of the parent that counts the writes to its subsets. By default the name of the first one followed by
-    /// `_version`, such as `reviews_version`. Only this repository writes it.
+    /// Sets the field of the parent that counts the writes to its subsets. By default the name of the first subset followed
+    /// by `_version`, such as `reviews_version`. Only this repository writes it.
     version_field(name: impl Into<String>) => version = Some(name.into());
 
-    /// Sets a field of the parent that holds the number of all its children, such as `review_count`, for "10 of 1,234
-    /// reviews". By default there is none. Only this repository writes it.
+    /// Sets a field of the parent for the number of all its children, such as `review_count`, for "10 of 1,234 reviews". By
+    /// default there is none. Only this repository writes it.
     ///
-    /// The number is correct whenever the subset is. A wrong number is found and repaired like a stale subset, with one
-    /// exception: a write adds to the stored number if it is an integer, and counts the children only if it is not. So it
-    /// leaves a number wrong that another program has left wrong. All other calls count.
+    /// The number is correct whenever the subset is, and a wrong one is found and repaired like a stale subset. One
+    /// exception: a write adds to a stored integer, so it does not correct a number that another program has left wrong. All
+    /// other calls count.
     ///
     /// # Cost
-    /// A write locks the parent first, as at its first write by a repository: five round trips. `refresh` and a follower
-    /// need one more round trip for each parent, which examines as many index keys as the parent has children, and no
-    /// documents. `verify`, `repair` and `refresh_all` read all children once more.
+    /// A write locks the parent first: five round trips. `refresh` and a follower need one more for each parent, which
+    /// examines as many index keys as the parent has children. `verify`, `repair` and `refresh_all` read all children once
+    /// more.
     ///
     /// If the option is added to an existing repository, the next write to each parent counts its children: call
     /// [`migrate_layout_from`](SubsetRepository::migrate_layout_from) to count them all at once.
@@ -127,18 +126,18 @@ mongo_patterns_core::builder! {
 }
 
 impl<P, C> SubsetRepositoryBuilder<P, C> {
-    /// Stores the sum of a field of all children in a field of the parent, such as that of `rating` in `rating_sum`. See
+    /// Stores the sum of a field of all children in a field of the parent, such as the sum of `rating` in `rating_sum`. See
     /// [figures](SubsetRepositoryBuilder#figures).
     ///
-    /// Values that are not numbers are ignored; without numbers, it is 0. A sum of doubles or decimals depends on the order
-    /// of its additions: [`verify`](SubsetRepository::verify) accepts a difference of 10<sup>-9</sup>, and of as much of the
-    /// magnitudes of the doubles. Sums of integers are exact.
+    /// Values that are not numbers are ignored; without numbers, it is 0. Sums of integers are exact. A sum of doubles or
+    /// decimals depends on the order of its additions: [`verify`](SubsetRepository::verify) accepts an absolute or relative difference of
+    /// 10<sup>-9</sup>.
     pub fn sum(mut self, child_field: impl Into<String>, parent_field: impl Into<String>) -> Self {
         self.computed.push((Kind::Sum, child_field.into(), parent_field.into()));
         self
     }
 
-    /// Stores the smallest value of a field of all children in a field of the parent, such as that of `price` in
+    /// Stores the smallest value of a field of all children in a field of the parent, such as the least `price` in
     /// `lowest_price`. See [figures](SubsetRepositoryBuilder#figures).
     ///
     /// Values have MongoDB's order, across all types. Without values, it is `null`.
@@ -147,15 +146,15 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
         self
     }
 
-    /// Stores the greatest value of a field of all children in a field of the parent, as [`min`](Self::min) does for the
-    /// smallest one.
+    /// Stores the greatest value of a field of all children in a field of the parent, as [`min`](Self::min) stores the
+    /// smallest.
     pub fn max(mut self, child_field: impl Into<String>, parent_field: impl Into<String>) -> Self {
         self.computed.push((Kind::Max, child_field.into(), parent_field.into()));
         self
     }
 
-    /// Stores how many children have each value of a field, in an array field of the parent, such as those of `rating` in
-    /// `stars`. See [figures](SubsetRepositoryBuilder#figures).
+    /// Stores how many children have each value of a field, in an array field of the parent, such as the numbers of each
+    /// `rating` in `stars`. See [figures](SubsetRepositoryBuilder#figures).
     ///
     /// ```text
     /// stars: [ { value: 1, count: 3 }, { value: 4, count: 210 }, { value: 5, count: 1021 } ]
@@ -171,10 +170,10 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
 
     /// Adds a subset: an array field of the parent, with the first children in an order. At least one is required.
     ///
-    /// A parent can have several, each with its own order, size, filter and fields: the ten newest reviews and the three best
-    /// ones. They have the same guarantees and share a version, and each write updates all of them by one command. The list
-    /// [`children`](SubsetRepository::children) has the order of the first one, which has no filter, and
-    /// [`children_of_subset`](SubsetRepository::children_of_subset) that of any.
+    /// A parent can have several, each with its own order, size, filter and fields: the ten newest reviews and the three
+    /// best. They share a version, and each write updates all of them by one command. The list
+    /// [`children`](SubsetRepository::children) has the order of the first subset, which has no filter.
+    /// [`children_of_subset`](SubsetRepository::children_of_subset) has the order of any.
     ///
     /// ```no_run
     /// # use mongo_patterns::subset::SubsetRepositoryBuilder;
@@ -189,10 +188,9 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
     /// ```
     ///
     /// # Cost of a further subset
-    /// No further round trips: the command that reads the first children reads those of all subsets, and documents are
-    /// examined for each. Each subset needs an index on its order. `verify`, `repair` and `refresh_all` read the
-    /// first children of each. In a sharded cluster, a write to several subsets needs MongoDB 8.0: earlier versions have no
-    /// `$lookup` from a sharded collection in a transaction.
+    /// No further round trips: one command reads the first children of all subsets. Each subset needs an index on its order.
+    /// `verify`, `repair` and `refresh_all` read the first children of each. In a sharded cluster, a write to several
+    /// subsets needs MongoDB 8.0.
     ///
     /// If a subset is added to an existing repository, the next write to each parent fills it: call
     /// [`migrate_layout_from`](SubsetRepository::migrate_layout_from) to fill it in all parents at once.
@@ -207,9 +205,9 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
     /// [`Configuration`](ErrorKind::Configuration) when
     ///
     /// - a required name, the subset or an order is missing,
-    /// - a name is not that of a plain field, or two fields of one document have the same name,
-    /// - a [filter](Subset::filter) has another operator than those that it can have, or is one of the first subset,
-    /// - a figure is one of the parent field,
+    /// - a name is not the name of a plain field, or two fields of one document have the same name,
+    /// - a [filter](Subset::filter) has an unsupported operator, or is a filter of the first subset,
+    /// - a figure is of the parent field,
     /// - an order has a field twice, the parent field, a field after the child's id, or another direction than 1 and -1,
     /// - a size is 0 or above `i32::MAX`,
     /// - the collections are the same, or in two databases,

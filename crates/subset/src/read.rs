@@ -94,9 +94,6 @@ pub(crate) async fn figures(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>)
 
 /// Checks that all children that an unmanaged parent embeds are stored. One round trip for each subset of an unmanaged
 /// parent that has children, none for all others.
-///
-/// # Errors
-/// [`NotMigrated`](ErrorKind::NotMigrated).
 pub(crate) async fn require_stored(
     shared: &Shared,
     parent: &Bson,
@@ -130,9 +127,6 @@ async fn are_stored(shared: &Shared, parent: &Bson, ids: &Bson, conn: &mut Conn<
 }
 
 /// Returns the filter by which a parent can be deleted with its children, or `None` if it does not exist.
-///
-/// # Errors
-/// [`NotMigrated`](ErrorKind::NotMigrated).
 pub(crate) async fn deletable(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>) -> Result<Option<Document>> {
     let Some(state) = find_state(shared, parent, conn).await? else {
         return Ok(None);

@@ -35,9 +35,6 @@ impl<D> FileArchive<D> {
     ///
     /// # Cost
     /// One round trip, which examines the records of all files.
-    ///
-    /// # Errors
-    /// Those of the driver.
     pub fn files(&self, ages: impl RangeBounds<DateTime>) -> Find<'_, ArchiveFile> {
         let shared = self.shared();
         let mut filter = shared.records_in(&[STORED]);

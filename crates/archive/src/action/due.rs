@@ -25,9 +25,6 @@ impl<D> Archive<D> {
     /// # Cost
     /// One round trip, and the [check of the indexes](crate#cost) once. The server reads the keys of the old documents in the
     /// index, and these documents only if some are to [keep](crate::ArchiveBuilder::keep), or the [newest](crate::ArchiveBuilder::keep_newest_by) of each value stay.
-    ///
-    /// # Errors
-    /// [`IndexMissing`], [`IndexMismatch`], and those of the driver.
     pub fn due(&self) -> Read<'_, Due> {
         let shared = self.shared();
         Read::new(shared.operation("due"), async move |mut conn| {

@@ -30,9 +30,6 @@ impl<D: DeserializeOwned> Archive<D> {
     /// # Cost
     /// One round trip, which examines one document; two for an archived one. For an absent one three: it may have been
     /// restored between the first two.
-    ///
-    /// # Errors
-    /// [`InvalidArgument`] for an id of an invalid type, and [`Decode`].
     pub fn get(&self, id: impl IntoId) -> Read<'_, Option<Found<D>>> {
         let (shared, id) = (self.shared(), DocumentId::new(id));
         Read::new(shared.operation("get"), async move |mut conn| {

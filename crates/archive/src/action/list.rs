@@ -46,9 +46,6 @@ impl<D: DeserializeOwned> Archive<D> {
     /// # Cost
     /// Two round trips for each page, one to each collection, and the [check of the indexes](crate#cost) once. Each examines the
     /// documents of one page, and those that do not match the filter between them, by the index on the age.
-    ///
-    /// # Errors
-    /// Those of every [page](List::page), [`IndexMissing`], [`IndexMismatch`], [`Decode`], and those of the driver.
     pub fn list(&self, filter: Document) -> List<'_, Found<D>, ArchiveToken> {
         let (shared, types) = (self.shared(), PhantomData);
         List::new(shared.operation("list"), Ok(OfBoth { shared, filter, types }))

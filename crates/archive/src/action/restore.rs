@@ -46,10 +46,10 @@ impl<D> Archive<D> {
     /// The document is restored or not. Retry it.
     ///
     /// # Errors
-    /// With nothing changed: [`NotFound`] when neither collection has the document, [`AlreadyExists`] when both have one,
-    /// [`DuplicateKey`] by a unique index of the collection, whose value another document has by now, [`TooLarge`] for too many
-    /// [related](crate#related-documents) documents,
-    /// [`InvalidArgument`] for an id of an invalid type, [`Unsupported`] on a standalone, and [`Contention`].
+    /// - [`NotFound`]: neither collection has the document.
+    /// - [`AlreadyExists`]: both have one.
+    /// - [`DuplicateKey`]: a unique index of the collection, whose value another document has by now.
+    /// - [`TooLarge`]: too many [related](crate#related-documents) documents.
     pub fn restore(&self, id: impl IntoId) -> Restore<'_> {
         let (shared, id) = (self.shared(), DocumentId::new(id));
         Restore::new(shared.operation("restore"), async move |session, through| {
@@ -89,7 +89,8 @@ impl<D> Archive<D> {
     /// A chunk is restored or not. Call it again.
     ///
     /// # Errors
-    /// Those of [`run`](Self::run), and [`InvalidArgument`] for an invalid filter.
+    /// - The errors of [`run`](Self::run).
+    /// - [`InvalidArgument`]: an invalid filter.
     pub fn restore_many(&self, filter: Document) -> RestoreMany<'_> {
         RestoreMany::with_defaults(self.shared(), filter, Vec::new())
     }

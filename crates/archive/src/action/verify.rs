@@ -42,9 +42,6 @@ impl<D> Archive<D> {
     /// # Cost
     /// The server reads the `_id`s of the archive, and looks for them in the collection: two round trips for each 1000
     /// documents. It reads all documents of both to check their ages. Two round trips for each 1000 related documents.
-    ///
-    /// # Errors
-    /// [`SettingsMismatch`], and those of the driver, as the last item of the stream.
     pub fn verify(&self) -> Verify<'_, Problem> {
         let shared = self.shared();
         Verify::new(shared.ensure(), move |reporter| {

@@ -39,36 +39,29 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// ```
     ///
     /// # Guarantees
-    /// - When it returns, the item is stored once, to the collection's write concern. After an error the item is not
-    ///   stored, unless [`is_outcome_unknown`](Error::is_outcome_unknown) is true.
-    /// - With an [item id field](crate::BucketRepositoryBuilder::item_id_field) it is idempotent: an item whose id is
-    ///   stored anywhere in the history of the key is not stored again, and reported as
-    ///   [`already_there`](Appended::already_there).
-    /// - Safe for concurrent writers: a bucket never exceeds the page size, and a key never has more than one open
-    ///   bucket.
+    /// - When it returns, the item is stored once, to the collection's write concern. After an error it is not stored,
+    ///   unless [`is_outcome_unknown`](Error::is_outcome_unknown) is true.
+    /// - With an [item id field](crate::BucketRepositoryBuilder::item_id_field) it is idempotent: an item whose id the key
+    ///   has already is not stored again. [`already_there`](Appended::already_there) tells so.
+    /// - A bucket never exceeds the page size, and a key never has more than one open bucket, for any number of concurrent
+    ///   writers.
     ///
     /// # Cost
-    /// One round trip, in which the server examines one document at most. Writers that find the open bucket full at the
-    /// same moment need a second one. An append in a session needs two more when it opens a
-    /// bucket. Concurrent appends to one key share commands: see [lanes](crate#lanes).
+    /// One round trip, in which the server examines at most one document. Concurrent appends to one key share commands: see
+    /// [lanes](crate#lanes).
     ///
-    /// With an item id field a repeated item needs two or three. The first write of a repository needs one more, to
-    /// check that the index exists. So does a write that met another one at a full bucket, and a write in a session.
-    ///
-    /// # Sessions and transactions
-    /// As for [all actions](mongo_patterns_core::action#sessions-and-transactions). A conflict with another writer is
-    /// [`Contention`].
+    /// One more round trip for writers that find the open bucket full at the same moment, and one or two more for a repeated
+    /// item. The first write of a repository, and each write in a session, checks the index with one more. An append in a
+    /// session that opens a bucket needs two more.
     ///
     /// # Cancel safety
-    /// The item is stored or not, as a whole. With an item id field, call it again: it returns
-    /// [`already_there`](Appended::already_there) if the item is stored. Without one, a second call can store the item
-    /// twice. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// The item is stored or not. With an item id field, call it again. Without one, a second call can store the item twice.
     ///
     /// # Errors
-    /// With nothing stored: [`InvalidKey`], [`InvalidTime`], [`InvalidItemId`], [`Encode`], [`TooLarge`],
-    /// [`InvalidArgument`] when a field with [figures](crate::BucketRepositoryBuilder::sum) has no valid value,
-    /// [`IndexMissing`], [`Contention`], [`Corrupt`] when the `_id` of the key's open bucket is not of this key,
-    /// [`DuplicateKey`] by a unique index that is not of the pattern, and [`ServerSelection`].
+    /// - [`InvalidTime`], [`InvalidItemId`]: the item has no valid time or id.
+    /// - [`InvalidArgument`]: a field with [figures](crate::BucketRepositoryBuilder::sum) has no valid value.
+    /// - [`Corrupt`]: the `_id` of the key's open bucket is of another key.
+    /// - [`Contention`]: in a transaction of the caller, another writer conflicts.
     pub fn append<Q: EncodeKey + ?Sized>(&self, key: &Q, item: &T) -> Append<'_>
     where
         K: Borrow<Q>,
@@ -97,7 +90,8 @@ mongo_patterns_core::action! {
 
 impl Append<'_> {
     mongo_patterns_core::setters! {
-        /// Sets the time of the item, which names a bucket that it opens, in place of its time field or now.
+        /// Sets the time of the item, which names a bucket that it opens. By default it is the time field, or now.
+        ///
         /// With [windows](crate::BucketRepositoryBuilder::window) it must be in the window of the time field.
         at(time: impl Into<DateTime>) => time = Some(time.into());
     }

@@ -31,37 +31,33 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// ```
     ///
     /// # Guarantees
-    /// - When it returns, all items are stored once. After an error a prefix of the items is stored, whose length is
-    ///   [`stored_count`](Error::stored_count).
-    /// - With an [item id field](crate::BucketRepositoryBuilder::item_id_field) it is safe to retry: items that are
-    ///   stored, or are in the batch twice, are not stored again, and counted as
-    ///   [`already_there`](AppendedMany::already_there).
+    /// - When it returns, all items are stored once. After an error, the first [`stored_count`](Error::stored_count) items
+    ///   are stored.
+    /// - With an [item id field](crate::BucketRepositoryBuilder::item_id_field) it is safe to retry: repeated items are not
+    ///   stored again. [`already_there`](AppendedMany::already_there) counts them.
     ///
     /// # Order
-    /// Consecutive items fill each bucket, and keep their order in it. A bucket has the second of its first item. So reads
-    /// return the items in the order of the slice only if their times ascend. At a page size of 1, forty items with
-    /// descending times are returned in the reverse order. Items of concurrent writers can be between them.
+    /// Consecutive items fill each bucket, and keep their order in it. A bucket is named by the second of its first item. So
+    /// reads return the items in the order of the slice only if their times ascend. Items of concurrent writers can be
+    /// between them.
     ///
     /// # Cost
-    /// One round trip when all items fit into the open bucket, or into one page if no bucket is open. Otherwise two for
-    /// up to 1000 buckets, and one more for each further 1000 buckets or 16 MiB. From 100 pages on, one of them is a
-    /// read if no bucket is open, and the read comes in addition if one is.
+    /// One round trip when all items fit into the open bucket, or into one page if no bucket is open. Otherwise two for up
+    /// to 1000 buckets, and one for each further 1000 buckets or 16 MiB.
     ///
-    /// Two more where seconds of the items are taken, or another writer opens a bucket concurrently. A read more in a
-    /// session. Where items are stored already, two more, and one
-    /// more for each 1000 items of the rest of the batch.
+    /// One or two more from 100 pages on, in a session, or where another writer opens a bucket concurrently. Two more where
+    /// items are stored already, and one for each 1000 items after them.
     ///
     /// # Sessions and transactions
-    /// As for [`append`](Self::append). A large batch in a transaction can exceed the limits of the server for a
-    /// transaction.
+    /// A large batch can exceed the server's limits of a transaction.
     ///
     /// # Cancel safety
-    /// A prefix of the items is stored. With an item id field, call it again: it counts the stored items, and does not store
-    /// them again. Without one, a second call can store items twice.
+    /// A prefix of the items is stored. With an item id field, call it again. Without one, a second call can store items
+    /// twice.
     ///
     /// # Errors
-    /// Those of [`append`](Self::append). For invalid items nothing is stored: [`InvalidTime`], [`InvalidItemId`],
-    /// [`Encode`], [`InvalidArgument`] by a value with figures, and [`TooLarge`] when a page of them would exceed 16 MiB.
+    /// - The errors of [`append`](Self::append). After these, nothing is stored: [`InvalidTime`], [`InvalidItemId`],
+    ///   [`Encode`], [`InvalidArgument`] and [`TooLarge`].
     pub fn append_many<Q: EncodeKey + ?Sized>(&self, key: &Q, items: &[T]) -> AppendMany<'_>
     where
         K: Borrow<Q>,
@@ -90,7 +86,8 @@ mongo_patterns_core::action! {
 
 impl AppendMany<'_> {
     mongo_patterns_core::setters! {
-        /// Sets the time of all items, which names the buckets that they open, in place of their time field or now.
+        /// Sets the time of all items, which names the buckets that they open. By default it is their time field, or now.
+        ///
         /// With [windows](crate::BucketRepositoryBuilder::window) it must be in the window of the time field.
         at(time: impl Into<DateTime>) => time = Some(time.into());
     }

@@ -13,12 +13,11 @@ use crate::results::{AppendProgress, AppendedMany};
 use crate::write::sink::{OnProgress, Sink};
 
 impl<K: Key, T: Serialize> BucketRepository<K, T> {
-    /// Appends a stream of items of any keys: groups them by key, and stores the groups as
-    /// [`append_many`](Self::append_many) does, several keys concurrently.
+    /// Appends a stream of items of any keys: stores the items of each key as [`append_many`](Self::append_many) does,
+    /// several keys concurrently.
     ///
-    /// Items of one key are stored in the order of the stream. Reads return them in the order that
-    /// [`append_many`](Self::append_many) describes. Memory is bounded for any length of the stream: the stream is read
-    /// as fast as items can be stored.
+    /// Items of one key are stored in the order of the stream. Memory is bounded: the stream is read as fast as items are
+    /// stored.
     ///
     /// ```no_run
     /// # use mongo_patterns::bucket::BucketRepository;
@@ -32,23 +31,19 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// ```
     ///
     /// # Cost
-    /// That of [`append_many`](Self::append_many), for each key and each time that the buffer is full. A stream that is
-    /// sorted by key, and a larger buffer, need fewer round trips. A key that has 1000 pages or 16 MiB is sent at
-    /// once, without the items that do not fill a page. The next items are read and encoded concurrently.
+    /// The cost of [`append_many`](Self::append_many), for each key and each time that the buffer is full. A stream that is
+    /// sorted by key, or a larger buffer, needs fewer round trips. A key with 1000 pages or 16 MiB is sent at once.
     ///
     /// # Cancel safety
-    /// Of each key, a prefix of its items in the stream is stored. Items that were read from the stream and not stored
-    /// are dropped with the future. With an item id field, call it again with the whole stream. Without one, a second
-    /// call can store items twice.
+    /// Of each key, a prefix of its items is stored. Items that were read and not stored are dropped. With an item id field,
+    /// call it again with the whole stream. Without one, a second call can store items twice.
     ///
     /// # Errors
-    /// Those of [`append_many`](Self::append_many). The first one ends it. Then a prefix of each key's items in the
-    /// stream is stored. The error has the [key](Error::key) that failed. Its [`stored_count`](Error::stored_count) is
-    /// the position in the stream, from 0, of that key's first item that is not stored.
-    ///
-    /// An item that cannot be appended ([`InvalidKey`], [`InvalidTime`], [`InvalidItemId`], [`Encode`], or
-    /// [`InvalidArgument`] by a value with figures) ends the stream. The items before it, of all keys, are stored first, and [`stored_count`](Error::stored_count) is its
-    /// position in the stream.
+    /// - The errors of [`append_many`](Self::append_many). The first one ends the call, and of each key a prefix of its
+    ///   items is stored. [`key`](Error::key) is the key that failed. [`stored_count`](Error::stored_count) is the position
+    ///   in the stream, from 0, of its first item that is not stored.
+    /// - [`InvalidKey`], [`InvalidTime`], [`InvalidItemId`], [`Encode`], [`InvalidArgument`]: an item cannot be appended.
+    ///   All items before it are stored, and [`stored_count`](Error::stored_count) is its position.
     pub fn append_stream<'a, S>(&'a self, items: S) -> AppendStream<'a, K, T>
     where
         S: Stream<Item = (K, T)> + Send + 'a,

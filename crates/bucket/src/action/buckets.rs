@@ -15,7 +15,7 @@ use crate::query::buckets::{buckets_beyond, buckets_of_key, first_by_id};
 use crate::repository::{BucketRepository, Shared};
 
 impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
-    /// Reads the buckets of a key, as a [list](List) in the order of their `_id`, which is that of their times.
+    /// Reads the buckets of a key, as a [list](List) in the order of their `_id`, which is the order of their times.
     ///
     /// ```no_run
     /// # use mongo_patterns::bucket::{BucketRepository, PageToken};
@@ -30,11 +30,7 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     /// The items of a bucket are in the order in which they were stored, also newest first.
     ///
     /// # Cost
-    /// One round trip for each page, in which the server examines as many documents as it returns, at any position of the
-    /// token.
-    ///
-    /// # Errors
-    /// Those of every [page](List::page), [`InvalidKey`], [`Corrupt`] and [`Decode`] for stored documents.
+    /// One round trip for each page. The server examines as many documents as it returns.
     pub fn buckets<Q: EncodeKey + ?Sized>(&self, key: &Q) -> List<'_, Bucket<K, T>, PageToken>
     where
         K: Borrow<Q>,

@@ -29,24 +29,22 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// # }
     /// ```
     ///
-    /// A bucket with a later item stays as a whole, with its older items: every bucket but the last stays full, and no
-    /// item moves. With [`exact`](DeleteKeyBefore::exact) they are removed too. An item without a date is not before any time.
+    /// A bucket with a later item stays as a whole, so every bucket but the last stays full, and no item moves.
+    /// [`exact`](DeleteKeyBefore::exact) removes its older items too. An item without a date is not before any time.
     ///
     /// # Cost
-    /// One round trip. The server reads every bucket of the key. With [`exact`](DeleteKeyBefore::exact) about seven, in
-    /// which all buckets from the first with an older item to the last are read and rewritten at once.
-    ///
-    /// # Sessions and transactions
-    /// In a transaction of the caller all of these buckets are deleted, or none.
+    /// One round trip. The server reads every bucket of the key. About seven with [`exact`](DeleteKeyBefore::exact), which
+    /// reads and rewrites all buckets from the first with an older item on.
     ///
     /// # Cancel safety
-    /// All, some or none of these buckets are deleted, each as a whole. With [`exact`](DeleteKeyBefore::exact) all items are
-    /// removed or none. Call it again: it deletes the rest.
+    /// All, some or none of these buckets are deleted. With [`exact`](DeleteKeyBefore::exact), all items are removed or
+    /// none. Call it again.
     ///
     /// # Errors
-    /// [`Configuration`] without a time field, and [`InvalidKey`], with nothing deleted. Those of the driver, after which
-    /// some of the buckets can be deleted: call it again. With [`exact`](DeleteKeyBefore::exact) also those of
-    /// [`remove_item`](Self::remove_item), with nothing deleted.
+    /// - [`Configuration`]: the repository has no time field.
+    /// - With [`exact`](DeleteKeyBefore::exact), the errors of [`remove_item`](Self::remove_item).
+    ///
+    /// After an error of the driver, some buckets can be deleted: call it again.
     pub fn delete_key_before<Q: EncodeKey + ?Sized>(&self, key: &Q, time: DateTime) -> DeleteKeyBefore<'_>
     where
         K: Borrow<Q>,
@@ -68,18 +66,19 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// # }
     /// ```
     ///
-    /// Others may read and write concurrently. A bucket that gets a later item in the meantime stays. To delete old buckets
-    /// continuously, let the server do it: [`expire_after`](crate::BucketRepositoryBuilder::expire_after).
+    /// Others may read and write concurrently. A bucket that gets a later item in the meantime stays.
+    /// [`expire_after`](crate::BucketRepositoryBuilder::expire_after) lets the server delete old buckets continuously.
     ///
     /// # Cost
-    /// Two round trips a chunk, and one at the end. The server reads every bucket once, and those of a chunk again.
+    /// Two round trips a chunk, and one at the end. The server reads every bucket once, and the buckets of a chunk again.
     ///
     /// # Cancel safety
-    /// Some of these buckets are deleted, each as a whole. Call it again: it deletes the rest.
+    /// Some of these buckets are deleted. Call it again.
     ///
     /// # Errors
-    /// [`Configuration`] without a time field, or with a chunk of no buckets, with nothing deleted. Those of the driver,
-    /// after which some of the buckets are deleted: call it again.
+    /// - [`Configuration`]: the repository has no time field, or the chunk is 0.
+    ///
+    /// After an error of the driver, some buckets are deleted: call it again.
     pub fn delete_before(&self, time: DateTime) -> DeleteBefore<'_> {
         DeleteBefore::create(self.shared(), time, CHUNK, None)
     }
@@ -99,8 +98,8 @@ mongo_patterns_core::action! {
 
 impl DeleteKeyBefore<'_> {
     mongo_patterns_core::setters! {
-        /// Removes the older items of the other buckets too, in one transaction, and moves the items after them up. Not on
-        /// a standalone, which has no transactions.
+        /// Removes the older items of the other buckets too, in one transaction, and moves the items after them up. Not on a
+        /// standalone.
         exact() => exact = true;
     }
 

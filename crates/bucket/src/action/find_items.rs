@@ -33,16 +33,16 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// # }
     /// ```
     ///
-    /// A document is the key field, and the fields of the item in their order. It has no `_id`, unless the item has one.
-    /// Where an item has a field with the name of the key field, the key is returned. Items must be documents: the
-    /// server's aggregation fails at another one. Through a router of a sharded cluster, the server leaves out fields of the
-    /// result whose names begin with `$`, which [`find_items`](Self::find_items) returns.
+    /// A document is the key field, and the fields of the item in their order. Where an item has a field with the name of
+    /// the key field, the key is returned. Items must be documents: the server's aggregation fails at any other item.
+    /// Through a router, the server leaves out fields whose names begin with `$`, which [`find_items`](Self::find_items)
+    /// returns.
     ///
-    /// The filter is as for [`find_items`](Self::find_items), and selects buckets first, so that an index serves it.
-    /// Prefer it to a `$match` of yours after the stages, which reads all buckets.
+    /// The filter is as for [`find_items`](Self::find_items), and selects buckets first, so that an index serves it. A
+    /// `$match` of yours after the stages reads all buckets.
     ///
     /// # Errors
-    /// [`InvalidArgument`] for a filter with an operator in place of a field, except `$and`, `$or` and `$nor`.
+    /// - [`InvalidArgument`]: a filter with an operator in place of a field, except `$and`, `$or` and `$nor`.
     pub fn items_pipeline(&self, filter: Document) -> Result<Vec<Document>> {
         let settings = &self.shared().settings;
         let operation = self.shared().operation("items_pipeline");
@@ -65,19 +65,16 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// ```
     ///
     /// The paths of the filter are relative to the item. The name of the key field filters keys. An item is found if it
-    /// matches the whole filter: not if two items of a bucket match a part each. The logical operators are `$and`, `$or` and
-    /// `$nor`.
+    /// matches the whole filter. The logical operators are `$and`, `$or` and `$nor`.
     ///
     /// Without [`sort`](FindItems::sort) the order is undefined. Items of different buckets are not read at one moment.
     ///
     /// # Cost
     /// One round trip for a reply of 16 MiB. Without an index on fields of the items the server reads the whole collection:
-    /// [`explain`](FindItems::explain) tells, and returns the fields of an index. With it, the server reads the buckets
-    /// that have a matching item, and returns those items only.
+    /// [`explain`](FindItems::explain) tells, and returns the fields of an index.
     ///
     /// # Errors
-    /// [`InvalidArgument`] as for [`items_pipeline`](Self::items_pipeline) and for a limit of 0, [`Decode`] for an item that does not have the
-    /// item type, [`Corrupt`] for a key that does not have the key type, and those of the driver.
+    /// - [`InvalidArgument`]: a filter that [`items_pipeline`](Self::items_pipeline) refuses, or a limit of 0.
     pub fn find_items(&self, filter: Document) -> FindItems<'_, K, T> {
         FindItems::create(self.shared(), filter, None, None, PhantomData)
     }
@@ -94,8 +91,8 @@ mongo_patterns_core::action! {
     }
     with session, max_time;
 
-    /// Sets the order, by fields of the item or the key field, as in the driver. The server sorts all items that it
-    /// finds, or keeps as many as the [limit](Self::limit).
+    /// Sets the order, by fields of the item or the key field. The server sorts all items that it finds, or keeps as many as
+    /// the [limit](Self::limit).
     sort(sort: Document) => sort = Some(sort);
 
     /// Sets the most items to find, at least 1. All by default.
@@ -126,8 +123,7 @@ impl<'a, K: Key, T: 'a> FindItems<'a, K, T> {
     /// One round trip. The server does the same work as for the items, without the limit of 16 MiB for a reply.
     ///
     /// # Errors
-    /// Those of the search, except `Decode` and `Corrupt`. [`InvalidArgument`] with a session: MongoDB explains nothing in a
-    /// transaction.
+    /// - [`InvalidArgument`]: there is a session. MongoDB explains nothing in a transaction.
     pub fn explain(self) -> ActionFuture<'a, ItemsPlan> {
         run(self.shared.operation("find_items"), async move {
             if self.session.is_some() {
@@ -175,8 +171,8 @@ struct Search {
 }
 
 impl<'a, K: Key + 'a, T: DeserializeOwned + 'a> FindItems<'a, K, T> {
-    /// Returns the items as a stream, which sends nothing before it is polled, and ends after an error. A stream has no
-    /// session: with one, it ends with [`InvalidArgument`], and reads nothing.
+    /// Returns the items as a stream, which sends nothing before it is polled. With a session it ends with
+    /// [`InvalidArgument`].
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;

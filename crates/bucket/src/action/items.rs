@@ -22,12 +22,12 @@ const HOUR: Duration = Duration::from_secs(60 * 60);
 const ITEMS_OF_A_PAGE: u32 = 100;
 
 impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
-    /// Reads the items of a key, independently of the size of their buckets: as a [`stream`](Items::stream), or as a
-    /// [`page`](Items::page) of any size. A range of time and a position restrict them.
+    /// Reads the items of a key, whatever the size of their buckets: as a [`stream`](Items::stream), or as a
+    /// [`page`](Items::page) of any size.
     ///
-    /// Items are returned in the order of the buckets, and within each bucket in the order in which they were stored, or in
-    /// the reverse of that. This is the order of the appends only when the times of the items ascend: an item with an older
-    /// time that opens a bucket opens it among the older ones. Items are never sorted by their times.
+    /// Items are returned in the order of the buckets, and within a bucket in the order in which they were stored, or in
+    /// reverse. This is the order of the appends only when the times of the items ascend: an older item opens its bucket
+    /// among the older ones.
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
@@ -51,8 +51,8 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     /// # }
     /// ```
     ///
-    /// It holds no cursor on the server between round trips, so it can be read slowly. Each bucket is returned as it is
-    /// when it is read: items that are appended concurrently may be in it or not, and none is returned twice.
+    /// It holds no cursor on the server between round trips, so it can be read slowly. Items that are appended concurrently
+    /// may be returned or not, and no item is returned twice.
     ///
     /// # Polling
     /// A program polls for items that are appended later by passing the [`last_token`](Page::last_token) of each
@@ -72,27 +72,25 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     /// # }
     /// ```
     ///
-    /// It returns each item once that is stored after the position, and misses the others:
+    /// It returns each item that is stored after the position, once. It can miss these items:
     ///
-    /// - An item with an older time can open a bucket before the position, and later items then fill that bucket. The
-    ///   poller misses all of them.
-    /// - With [windows](crate::BucketRepositoryBuilder::window) it misses an item of an earlier window
-    ///   than that of the position.
-    /// - Where items before the position are [removed](Self::remove_item), the others move, and as many can be missed.
-    ///   A [repair](Self::repair), or another [page size](Self::migrate_page_size_from), can move them in either
-    ///   direction.
+    /// - An item with an older time can open a bucket before the position. All items of that bucket are missed.
+    /// - With [windows](crate::BucketRepositoryBuilder::window), items of an earlier window than the position are missed.
+    /// - A [removal](Self::remove_item) before the position moves other items, and as many can be missed. A
+    ///   [repair](Self::repair) or another [page size](Self::migrate_page_size_from) can move items in either direction.
     ///
-    /// A program that must miss nothing gives its items an [id](crate::BucketRepositoryBuilder::item_id_field), and
-    /// reads a [range of time](Items::from) again that is as long as items can be late.
+    /// A program that must miss nothing gives its items an [id](crate::BucketRepositoryBuilder::item_id_field), and reads a
+    /// [range of time](Items::from) again that is as long as items can be late.
     ///
     /// # Cost
-    /// One round trip for about 1000 items, in which the server examines the buckets that it returns. For a page, it
-    /// examines at most one bucket more than the items need. The setters say what they add.
+    /// One round trip for about 1000 items, in which the server examines the buckets that it returns. The setters say what
+    /// they add.
     ///
     /// # Errors
-    /// Of a page, and as the last item of a stream: [`InvalidArgument`] for a limit of 0, for two tokens, for a stream
-    /// [before](Items::before) a position, and for an empty range of time, [`Configuration`] for a range of time without a [time field](crate::BucketRepositoryBuilder::time_field),
-    /// [`InvalidKey`], [`Corrupt`] and [`Decode`] for stored documents.
+    /// - [`InvalidArgument`]: a limit of 0, two tokens, an empty range of time, or a stream [before](Items::before) a
+    ///   position.
+    /// - [`Configuration`]: a range of time, and the repository has no [time
+    ///   field](crate::BucketRepositoryBuilder::time_field).
     pub fn items<Q: EncodeKey + ?Sized>(&self, key: &Q) -> Items<'_, K, T>
     where
         K: Borrow<Q>,
@@ -133,63 +131,54 @@ mongo_patterns_core::action! {
 
 impl<'a, K: Key, T: DeserializeOwned + Send + 'a> Items<'a, K, T> {
     mongo_patterns_core::setters! {
-        /// Orders the items from the newest to the oldest: the last buckets from their ends, whatever the times of the
-        /// items.
+        /// Orders the items from the newest to the oldest: the last buckets from their ends, whatever the times.
         newest_first() => newest_first = true;
 
         /// Returns only items whose time is this one or later. An item without a date in its time field is in no range.
         ///
         /// # Cost
-        /// The server sends only the items of the range. It examines the buckets that contain them, and those of up to
-        /// three times [`allowed_lateness`](Self::allowed_lateness) before them.
-        ///
-        /// A search finds the start: oldest first, or newest first when the read reaches the start. It needs one or two
-        /// round trips, and examines at most 8 buckets. It needs more where the seconds in the ids are much earlier than
-        /// the items, as after many removals: then it examines the buckets in between too.
-        ///
-        /// With [windows](crate::BucketRepositoryBuilder::window) there is no search: the server examines the buckets of the
-        /// windows that the range overlaps.
+        /// The server examines the buckets of the range, and of up to three times
+        /// [`allowed_lateness`](Self::allowed_lateness) before it. One or two round trips more find the start, in at most 8
+        /// buckets, and in more after many removals. None with [windows](crate::BucketRepositoryBuilder::window).
         from(time: impl Into<DateTime>) => range.from = Some(time.into());
 
         /// Returns only items whose time is before this one.
         ///
         /// # Cost
-        /// The server also examines the buckets of [`allowed_lateness`](Self::allowed_lateness) after this time, or with
-        /// windows the rest of its window.
+        /// The server also examines the buckets of [`allowed_lateness`](Self::allowed_lateness) after this time, or the rest
+        /// of its window.
         until(time: impl Into<DateTime>) => range.until = Some(time.into());
 
         /// Sets how much items of a key can be out of time order; one hour by default.
         ///
-        /// [`from`](Self::from) and [`until`](Self::until) find an item whose time is earlier, by up to this much, than
-        /// that of an item that was appended before it. **They may miss one that is later than that**, and others near
-        /// it. It matters for a range of time only. For a key with many buckets an hour, a shorter time is cheaper.
+        /// An item can be stored after items that are newer than it. [`from`](Self::from) and [`until`](Self::until) find it
+        /// if they are newer by up to this much. **They may miss an item that is later than that.** For a key with many
+        /// buckets an hour, a shorter time is cheaper.
         ///
         /// Items that were appended [at](crate::action::Append::at) another time than their own are out of order by the
-        /// difference. Buckets of other programs whose seconds do not have ten digits are out of order until they are
+        /// difference. So are buckets of other programs whose seconds do not have ten digits, until they are
         /// [repaired](BucketRepository::repair).
         ///
-        /// With [windows](crate::BucketRepositoryBuilder::window) it has no effect: an item is found however late it was
-        /// appended.
+        /// With [windows](crate::BucketRepositoryBuilder::window) it has no effect: every item is found.
         allowed_lateness(allowed_lateness: Duration) => range.allowed_lateness = allowed_lateness;
 
-        /// Skips this many items first, or before a position the closest ones.
+        /// Skips this many items first, or before a position the closest items.
         ///
         /// # Cost
-        /// For more items than a bucket has, one round trip more for up to 4000 buckets. The server examines the skipped
-        /// buckets, and sends their counts. For positions far from the start, [`after`](Self::after) is faster.
+        /// For more items than a bucket has, one round trip more for up to 4000 buckets, which the server examines.
+        /// [`after`](Self::after) is faster.
         skip(items: u64) => skip = items;
 
-        /// Sets the most items of a page, at least 1; 100 by default. For a stream it is about the number of items that
-        /// one round trip reads; 1000 by default.
+        /// Sets the most items of a page, at least 1; 100 by default. For a stream, about the number of items that one round
+        /// trip reads; 1000 by default.
         limit(items: u32) => limit = Some(items);
     }
 
-    /// Reads the items after a position, in the requested order. `None` changes nothing, so an optional parameter of a
-    /// request fits. A page has one of the two positions: with both, the call returns [`InvalidArgument`]. Request the range
-    /// of time and the order with which the token was made.
+    /// Reads the items after a position, in the requested order. `None` changes nothing. Request the range of time and the
+    /// order with which the token was made. A page with both positions is [`InvalidArgument`].
     ///
-    /// The position stays valid while items are appended. Items that are concurrently removed from its bucket, or before
-    /// it, move the others, and as many can be missed or returned again.
+    /// The position stays valid while items are appended. Concurrent removals before it move items, and as many can be
+    /// missed or returned again.
     ///
     /// # Cost
     /// None: the server starts at the bucket.
@@ -198,8 +187,8 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> Items<'a, K, T> {
         self
     }
 
-    /// Reads the last items before a position; they are in the requested order. `None` changes nothing. Only a
-    /// [`page`](Self::page) has it.
+    /// Reads the last items before a position, in the requested order. `None` changes nothing. Only a [`page`](Self::page)
+    /// has it.
     pub fn before(mut self, token: impl Into<Option<ItemToken>>) -> Self {
         self.tokens.before(token.into());
         self
@@ -224,8 +213,8 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> Items<'a, K, T> {
     /// Reads a page of these items.
     ///
     /// # Cost
-    /// One round trip if the buckets are full, as this crate leaves them, and what the setters add. The server sends
-    /// whole buckets, without the items outside of the range of time.
+    /// One round trip if the buckets are full, and what the setters add. The server sends whole buckets, without the items
+    /// outside of the range of time.
     pub fn page(self) -> ActionFuture<'a, Page<T, ItemToken>> {
         run(self.shared.operation("items"), self.read_page())
     }

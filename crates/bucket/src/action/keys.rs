@@ -13,9 +13,10 @@ use crate::read::keys::LooseScan;
 use crate::repository::{BucketRepository, Shared};
 
 impl<K: Key, T> BucketRepository<K, T> {
-    /// Reads the keys that have buckets, each once, in the order of their buckets' `_id`: strings, and integers as text,
-    /// so 10 comes before 9. Awaited it returns a `Vec`. [`stream`](Keys::stream) returns a stream that holds at most 1000
-    /// keys.
+    /// Reads the keys that have buckets, each once, in the order of their buckets' `_id`.
+    ///
+    /// Integers are in the order of their texts, so 10 comes before 9. Awaited it returns a `Vec`, and
+    /// [`stream`](Keys::stream) a stream that holds at most 1000 keys.
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
@@ -31,22 +32,19 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// # }
     /// ```
     ///
-    /// It reads the key from the `_id`, not from the key field. The stream holds no cursor on the server between round
-    /// trips, so it can be read slowly. A key that gets its first bucket, or loses its last one, while the stream is
-    /// read may be returned or not.
+    /// It reads the key from the `_id`. The stream holds no cursor on the server between round trips, so it can be read
+    /// slowly. A key that gets its first bucket, or loses its last one, in the meantime may be returned or not.
     ///
-    /// A bucket whose `_id` has no key of the repository's type is an error that names it. The next item of a stream
-    /// is the next key. Of the buckets whose `_id` is not a string, the first one is named. A hand-written `_id` that
-    /// can be read as one of another key may be skipped: [`verify`](Self::verify) finds all of them.
+    /// A bucket whose `_id` has no key of the repository's type is an error that names it, and the next item of a stream is
+    /// the next key. A hand-written `_id` that can be read as a key may be skipped: [`verify`](Self::verify) finds it.
     ///
     /// # Cost
-    /// A loose scan of the `_id` index, which skips the other buckets of a key. The server examines no documents, and
-    /// at most about 16 index entries a key. One round trip returns up to 1000 keys that have a bucket or two each, and
-    /// one key where keys have hundreds of buckets. On a sharded cluster each round trip reads from every shard, and examines documents in place of index entries.
+    /// The server skips through the `_id` index: about 16 index entries a key, and no documents. One round trip returns up
+    /// to 1000 keys with a bucket or two, or one key with hundreds. On a sharded cluster it examines documents.
     ///
     /// # Errors
-    /// [`Corrupt`] for a bucket that names no key, after which a stream continues. [`InvalidArgument`] for a limit of 0,
-    /// [`InvalidKey`] for [`after`](Keys::after), and those of the driver, as the last item of a stream.
+    /// - [`Corrupt`]: a bucket that names no key, after which a stream continues.
+    /// - [`InvalidArgument`]: a limit of 0.
     pub fn keys(&self) -> Keys<'_, K> {
         Keys::create(self.shared(), Ok(None), None, PhantomData)
     }

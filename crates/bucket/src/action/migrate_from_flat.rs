@@ -19,8 +19,8 @@ use crate::repository::{BucketRepository, Shared};
 use crate::results::Migrated;
 
 impl<K: Key, T> BucketRepository<K, T> {
-    /// Migrates a flat collection, one document an item, into this repository's buckets. The server does the work, and
-    /// no document passes through the client.
+    /// Migrates a flat collection, one document an item, into this repository's buckets. No document passes through the
+    /// client.
     ///
     /// ```no_run
     /// # use mongo_patterns::bucket::BucketRepository;
@@ -37,25 +37,20 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// # }
     /// ```
     ///
-    /// The items of each key are in the order of their [time](crate::BucketRepositoryBuilder::time_field), and of their
-    /// `_id` where times are equal. They fill whole buckets, and the rest is in one that stays open. The buckets are
-    /// exactly those that appends would have written. An item is the flat document without its key field and its `_id`,
-    /// whatever the names of its fields. The repository's indexes are created. The flat collection is only read: drop
-    /// it when you like.
+    /// The items of each key are in the order of their [time](crate::BucketRepositoryBuilder::time_field), and then of their
+    /// `_id`. They fill whole buckets, and the rest is in an open one. An item is the flat document without its key field
+    /// and its `_id`. The repository's indexes are created. The flat collection is only read: drop it when you like.
     ///
     /// # Requirements
-    /// Stop the writers of the flat collection, and do not write to the migrated keys in the buckets before the
-    /// migration has finished. Both collections must be in one database.
+    /// Stop the writers of the flat collection, and do not write to the migrated keys before the migration has finished.
+    /// Both collections must be in one database.
     ///
-    /// The flat collection may be a view, for example one with a key field from a nested field. A view has no indexes of its
-    /// own, so it is migrated as a single chunk.
+    /// The flat collection may be a view, for example one with a key field from a nested field. A view is migrated as a
+    /// single chunk.
     ///
-    /// With an index of the flat collection that starts with the key field, the migration runs in chunks of about
-    /// 100,000 items. Then it reports its progress, and a resumed call does not repeat finished chunks. Without one,
-    /// there is a single chunk. All items of one key are in one chunk.
-    ///
-    /// Without chunks, a [rate](MigrateFromFlat::rate) has no effect. A [filter](MigrateFromFlat::filter) must select whole
-    /// keys: a key that has buckets already is refused.
+    /// With an index of the flat collection that starts with the key field, the migration runs in chunks of about 100,000
+    /// items. Then it reports its progress, has a [rate](MigrateFromFlat::rate), and a resumed call does not repeat finished
+    /// chunks. All items of one key are in one chunk. A [filter](MigrateFromFlat::filter) must select whole keys.
     ///
     /// # Invalid documents
     /// A document is refused, or [skipped](MigrateFromFlat::skip_invalid), for the first of these reasons:
@@ -68,48 +63,44 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// | `figure` | a field of a figure has no valid value |
     ///
     /// # Interruptions
-    /// Run it again, with the same settings, until it returns. However often the process is killed, or the future is
-    /// dropped, no item is lost or duplicated. The [catalog](mongo_patterns_core::catalog) has the progress, in one
-    /// document for the target. The document stays, so that a finished migration is recognized, and another call changes
-    /// nothing.
+    /// Run it again, with the same settings, until it returns: no item is lost or duplicated. The
+    /// [catalog](mongo_patterns_core::catalog) keeps the progress, so that a finished migration is recognized, and another
+    /// call changes nothing.
     ///
     /// To start again from scratch, or with other settings, empty the target.
     ///
     /// # Cost
-    /// The server reads the flat collection three times: to check it, to migrate it, and to count at the end. A chunk
-    /// needs three round trips. Sorting and grouping use the server's disk beyond 100 MB a chunk.
+    /// The server reads the flat collection three times: to check it, to migrate it, and to count. A chunk needs three round
+    /// trips.
     ///
     /// # Cancel safety
-    /// It stops between two commands, and the server may still execute the last one. No item is lost or duplicated.
-    /// Call it again with the same settings: it resumes.
+    /// It stops between two commands, and the server may still execute the last one. Call it again with the same settings:
+    /// it resumes.
     ///
     /// # Errors
     /// With these, nothing is written:
     ///
     /// - [`Configuration`]: the repository has no time field, or a name is invalid.
-    /// - [`InvalidArgument`]: the collections are the same, or of two databases; or an unfinished migration into these
-    ///   buckets has other settings.
-    /// - [`Contention`]: the server still executes a chunk of an earlier call that had other settings. Try again.
-    /// - [`InvalidKey`], [`InvalidTime`], [`InvalidItemId`]: documents have none that is valid, or an item id twice in
-    ///   a key. The error has their number, and names one [document](mongo_patterns_core::Error::document_id).
-    /// - [`InvalidArgument`]: documents have no valid value in a field with
+    /// - [`InvalidArgument`]: the collections are the same, or of two databases. An unfinished migration into these buckets
+    ///   has other settings. Or documents have no valid value in a field with
     ///   [figures](crate::BucketRepositoryBuilder::sum).
+    /// - [`Contention`]: the server still executes a chunk of an earlier call that had other settings. Try again.
+    /// - [`InvalidKey`], [`InvalidTime`], [`InvalidItemId`]: documents have no valid one, or an item id twice in a key. The
+    ///   error has their number, and names one [document](mongo_patterns_core::Error::document_id).
     /// - [`TooLarge`]: pages would exceed 16 MiB.
-    /// - [`TargetNotEmpty`]: the collection of the buckets has documents; see
+    /// - [`TargetNotEmpty`]: the buckets have documents: see
     ///   [`allow_non_empty_target`](MigrateFromFlat::allow_non_empty_target).
-    /// - [`Unsupported`]: the keys are UUIDs, and the server is older than MongoDB 8.0, which has an expression for their
-    ///   text.
-    /// - Those of [`ensure_indexes`](crate::Repository::ensure_indexes).
+    /// - [`Unsupported`]: the keys are UUIDs, and the server is older than MongoDB 8.0.
+    /// - The errors of [`ensure_indexes`](crate::Repository::ensure_indexes).
     ///
     /// With these, the migration is unfinished, and can be run again:
     ///
-    /// - [`CountMismatch`]: at the end, a key does not have as many items in the buckets as in the flat collection, because
-    ///   another program wrote to one of them. The next call migrates everything again, and inserts what is missing. It
-    ///   removes and changes nothing. So if documents were added to keys that were migrated already, empty the target
-    ///   first.
+    /// - [`CountMismatch`]: in the end, a key has another number of items in the buckets than in the flat collection,
+    ///   because another program wrote. The next call inserts what is missing, and removes nothing. If documents were added
+    ///   to migrated keys, empty the target first.
     /// - [`DuplicateKey`]: another program opened a bucket of a key before it was migrated.
     /// - [`Contention`]: another call has taken over the migration.
-    /// - Those of the driver. The items are stored at most once, also if the outcome of the last command is unknown.
+    /// - The errors of the driver. The items are stored at most once.
     pub fn migrate_from_flat<C: Send + Sync>(&self, flat: &Collection<C>) -> MigrateFromFlat<'_> {
         MigrateFromFlat::with_defaults(
             self.shared(),
@@ -141,16 +132,15 @@ migration! {
 
 impl<'a> MigrateFromFlat<'a> {
     mongo_patterns_core::setters! {
-        /// Sets the key field of the flat documents; that of the buckets by default.
+        /// Sets the key field of the flat documents; by default that of the buckets.
         key_field(name: impl Into<String>) => key = Some(name.into());
         /// Sets the form of the times of the flat documents, which the server converts to dates: [`TimeFormat::Date`] by
-        /// default, which converts nothing. A time of another form is invalid.
+        /// default. A time of another form is invalid.
         time_format(format: TimeFormat) => time_format = format;
-        /// Keeps the `_id` of each flat document in its item. By default it is removed, as in MongoDB's manual, unless
-        /// it is the repository's [item id](crate::BucketRepositoryBuilder::item_id_field).
+        /// Keeps the `_id` of each flat document in its item. By default it is removed, unless it is the repository's [item
+        /// id](crate::BucketRepositoryBuilder::item_id_field).
         keep_ids() => keep_ids = true;
-        /// Allows a target that has buckets, which must be of other keys: if a key is in both collections, nothing is
-        /// migrated.
+        /// Allows a target that has buckets of other keys. If a key is in both collections, nothing is migrated.
         allow_non_empty_target() => allow_non_empty_target = true;
     }
 
@@ -170,8 +160,9 @@ impl<'a> MigrateFromFlat<'a> {
     /// The server reads the flat collection, or a random sample of this number of documents.
     ///
     /// # Errors
-    /// `Configuration` as for the migration, [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) when the server refuses the
-    /// [filter](Self::filter), and those of the driver.
+    /// - `Configuration` as for the migration.
+    /// - [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument): the server refuses the
+    ///   [filter](Self::filter).
     pub fn find_invalid(self, sample: Option<u32>) -> ActionFuture<'a, FoundInvalid> {
         run(self.shared.operation("migrate_from_flat"), async move {
             self.migration()?.find_invalid(sample).await

@@ -25,37 +25,33 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// # }
     /// ```
     ///
-    /// From some moment on, writers with the old page size get [`IndexMissing`], with nothing stored. They continue
-    /// with the new one. An append that the server executes at that moment can have an
-    /// [unknown outcome](mongo_patterns_core::Error::is_outcome_unknown): with an item id, repeat it with the new size. No
-    /// acknowledged write is lost. Readers of either size work all the time. The old index is the
-    /// only one that is dropped, and only with exactly its definition.
+    /// From some moment on, writers with the old page size get [`IndexMissing`], with nothing stored, and continue with the
+    /// new one. An append at that moment can have an [unknown outcome](mongo_patterns_core::Error::is_outcome_unknown): with
+    /// an item id, repeat it with the new size. No acknowledged write is lost. Readers of either size work all the time. No
+    /// other index is dropped.
     ///
-    /// - To larger pages: all keys are rewritten while writers with the old size continue. Then the old index is
-    ///   dropped, concurrent changes are rewritten, and the new index is created. In between no client can append.
-    /// - To smaller pages: the old index is dropped and the new one created. Then pages are split while writers with
-    ///   the new size continue.
+    /// - To larger pages: all keys are rewritten while writers with the old size continue. Then the old index is dropped,
+    ///   concurrent changes are rewritten, and the new index is created. In between no client can append.
+    /// - To smaller pages: the old index is dropped and the new one created. Then pages are split while writers with the new
+    ///   size continue.
     ///
-    /// If it is interrupted, call it again: it resumes. Other findings of a key are [repaired](Self::repair) when its
-    /// pages are rewritten.
+    /// Other findings of a key are [repaired](Self::repair) when its pages are rewritten.
     ///
-    /// A [plan](MigratePageSize::plan) counts the keys to rewrite, and lists the commands for the indexes and the catalog, not
-    /// those of each key.
+    /// A [plan](MigratePageSize::plan) counts the keys to rewrite, and lists the commands for the indexes and the catalog.
     ///
     /// # Cost
-    /// That of [`repair`](Self::repair), for each key that has more pages than it needs, or pages that are too large.
-    /// To larger pages, a second [`verify`](Self::verify). The server reads all buckets to create the index.
+    /// As [`repair`](Self::repair), for each key that has too many or too large pages. To larger pages, a second
+    /// [`verify`](Self::verify). The server reads all buckets to create the index.
     ///
     /// # Cancel safety
-    /// It stops between two steps, and the server may still execute the last command. The pages of a key are rewritten
-    /// as a whole or not at all. While the old index is dropped and the new one is not created yet, appends fail. Call
-    /// it again: it resumes.
+    /// It stops between two steps, and the server may still execute the last command. The pages of a key are rewritten as a
+    /// whole or not at all. Between the old and the new index, appends fail. Call it again: it resumes.
     ///
     /// # Errors
-    /// With nothing changed: [`InvalidArgument`] when the sizes are equal or the old one is invalid, and
-    /// [`Unsupported`] on a standalone server. Before an index is changed: [`IndexMismatch`] when the old index has
-    /// another definition, and, to larger pages, [`Corrupt`] when a key cannot be rewritten without a guess, as for
-    /// [`repair`](Self::repair). To smaller pages this error comes at the end, when all other keys are rewritten.
+    /// - [`InvalidArgument`]: the sizes are equal, or the old one is invalid.
+    /// - [`IndexMismatch`]: the old index has another definition.
+    /// - [`Corrupt`]: a key cannot be rewritten without a guess, as for [`repair`](Self::repair). To smaller pages this
+    ///   error comes at the end, when all other keys are rewritten.
     pub fn migrate_page_size_from(&self, old: u32) -> MigratePageSize<'_, K> {
         MigratePageSize::with_defaults(self.shared(), old, PhantomData)
     }

@@ -13,8 +13,8 @@ use crate::repository::{BucketRepository, Shared};
 use crate::results::Migrated;
 
 impl<K: Key, T> BucketRepository<K, T> {
-    /// Migrates all items of this repository into a flat collection, one document an item. The server does the work,
-    /// and no document passes through the client.
+    /// Migrates all items of this repository into a flat collection, one document an item. No document passes through the
+    /// client.
     ///
     /// ```no_run
     /// # use mongo_patterns::bucket::BucketRepository;
@@ -29,21 +29,20 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// # }
     /// ```
     ///
-    /// A flat document is `_id`, the key field, and the fields of the item in their order. Its `_id` is that of the
-    /// item if the item has one, as after a migration that [kept them](crate::action::MigrateFromFlat::keep_ids).
-    /// Otherwise it is that of the bucket, `_`, and the position in it from 0: `123_1698335223_0`. The buckets are only
-    /// read: drop them when you like.
+    /// A flat document is `_id`, the key field, and the fields of the item in their order. Its `_id` is the `_id` of the
+    /// item if it has one. Otherwise it is the bucket's `_id`, `_`, and the position in it from 0: `123_1698335223_0`. The
+    /// buckets are only read: drop them when you like.
     ///
     /// Stop the writers of the buckets and of the flat collection first. Both must be in one database. For
     /// interruptions see [`migrate_from_flat`](Self::migrate_from_flat).
     ///
     /// # Cost
-    /// That of [`migrate_from_flat`](Self::migrate_from_flat). Chunks are ranges of the `_id` of the buckets, so it needs no
-    /// other index.
+    /// As [`migrate_from_flat`](Self::migrate_from_flat). Chunks are ranges of the buckets' `_id`, so it needs no other
+    /// index.
     ///
     /// # Cancel safety
-    /// It stops between two commands, and the server may still execute the last one. No item is lost or duplicated.
-    /// Call it again with the same settings: it resumes.
+    /// It stops between two commands, and the server may still execute the last one. Call it again with the same settings:
+    /// it resumes.
     ///
     /// # Errors
     /// With these, nothing is written. The error has the number of the documents or items:
@@ -54,11 +53,11 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// - [`InvalidItemId`]: items have an `_id` that another item has, or that no document can have.
     /// - [`TargetNotEmpty`]: the flat collection has documents; see
     ///   [`allow_non_empty_target`](MigrateToFlat::allow_non_empty_target).
-    /// - `Configuration`, `InvalidArgument` and `Unsupported` as for [`migrate_from_flat`](Self::migrate_from_flat),
-    ///   and `Unsupported` when the flat collection is a view.
+    /// - `Configuration`, `InvalidArgument` and `Unsupported` as for [`migrate_from_flat`](Self::migrate_from_flat), and
+    ///   `Unsupported` when the flat collection is a view.
     ///
-    /// With `CountMismatch`, `Contention`, `DuplicateKey` and those of the driver the migration is unfinished, and can
-    /// be run again, as there.
+    /// With `CountMismatch`, `Contention`, `DuplicateKey` and errors of the driver the migration is unfinished: run it
+    /// again.
     pub fn migrate_to_flat<C: Send + Sync>(&self, flat: &Collection<C>) -> MigrateToFlat<'_> {
         MigrateToFlat::with_defaults(self.shared(), flat.clone_with_type(), K::expressions, None, false)
     }
@@ -79,10 +78,10 @@ migration! {
 
 impl MigrateToFlat<'_> {
     mongo_patterns_core::setters! {
-        /// Sets the key field of the flat documents; that of the buckets by default.
+        /// Sets the key field of the flat documents; by default that of the buckets.
         key_field(name: impl Into<String>) => key = Some(name.into());
-        /// Allows a flat collection that has documents, which must have other keys and other `_id`s: if a key is in
-        /// both collections, nothing is migrated.
+        /// Allows a flat collection that has documents with other keys and other `_id`s. If a key is in both collections,
+        /// nothing is migrated.
         allow_non_empty_target() => allow_non_empty_target = true;
     }
 

@@ -30,13 +30,12 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     /// ```
     ///
     /// # Cost
-    /// One round trip. The server examines one document, and skips `number - 1` index entries, or with
-    /// [`of`](GetPage::of) those behind the page if they are fewer. For pages far from both ends,
-    /// [`buckets`](Self::buckets) with a token is faster. On a sharded cluster this call reads from every shard, which examines
-    /// the documents before the page too, and `buckets` reads from one.
+    /// One round trip. The server examines one document, and skips `number - 1` index entries, or with [`of`](GetPage::of)
+    /// the entries behind the page if they are fewer. For pages far from both ends, and on a sharded cluster,
+    /// [`buckets`](Self::buckets) with a token is faster.
     ///
     /// # Errors
-    /// [`InvalidArgument`] for page 0 and one above `i64::MAX`, [`InvalidKey`], [`Corrupt`] and [`Decode`] for the stored document.
+    /// - [`InvalidArgument`]: page 0 or one above `i64::MAX`.
     pub fn page<Q: EncodeKey + ?Sized>(&self, key: &Q, number: u64) -> GetPage<'_, K, T>
     where
         K: Borrow<Q>,
@@ -68,11 +67,9 @@ mongo_patterns_core::action! {
 
 impl<K, T> GetPage<'_, K, T> {
     mongo_patterns_core::setters! {
-        /// Tells how many pages there are, as [`count_pages`](BucketRepository::count_pages) returns it. Then a page of
-        /// the second half is read from the last page backwards.
-        ///
-        /// The number of such a page counts from the last one. If `n` pages were added after the count, the call returns
-        /// page `number + n`.
+        /// Sets the number of pages, as [`count_pages`](BucketRepository::count_pages) returns it. Then a page of the second
+        /// half is read from the last page backwards. If `n` pages were added after the count, the call returns page `number
+        /// + n`.
         ///
         /// ```no_run
         /// # use mongo_patterns::bucket::BucketRepository;

@@ -34,9 +34,6 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// # Cost
     /// One round trip. The server reads every bucket of the key. For the number of pages only,
     /// [`count_pages`](Self::count_pages) reads just the index.
-    ///
-    /// # Errors
-    /// [`InvalidKey`], and those of the driver.
     pub fn counts<Q: EncodeKey + ?Sized>(&self, key: &Q) -> Read<'_, Counts>
     where
         K: Borrow<Q>,
@@ -71,11 +68,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// ```
     ///
     /// # Cost
-    /// One round trip. The server examines as many index entries as there are pages, and no document. Of a sharded collection
-    /// it examines the documents too.
-    ///
-    /// # Errors
-    /// [`InvalidKey`], and those of the driver.
+    /// One round trip. The server examines one index entry for each page, and on a sharded collection also the documents.
     pub fn count_pages<Q: EncodeKey + ?Sized>(&self, key: &Q) -> Read<'_, u64>
     where
         K: Borrow<Q>,
@@ -107,8 +100,7 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     /// One round trip, in which the server examines one document, and sends the one item.
     ///
     /// # Errors
-    /// [`Configuration`] without an item id field, [`InvalidKey`], [`InvalidItemId`] for an id of an unsupported type,
-    /// [`IndexMissing`], and [`Decode`].
+    /// - [`Configuration`]: the repository has no item id field.
     pub fn item<Q: EncodeKey + ?Sized>(&self, key: &Q, id: impl IntoId) -> Read<'_, Option<T>>
     where
         K: Borrow<Q>,
@@ -132,7 +124,7 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
 }
 
 impl<K: Key, T: DeserializeOwned + Send> BucketRepository<K, T> {
-    /// Returns the newest items of a key, the newest first: those at the end of its last pages, whatever their times.
+    /// Returns the newest items of a key, the newest first: the items at the end of its last pages, whatever their times.
     ///
     /// ```no_run
     /// # use mongo_patterns::bucket::BucketRepository;
@@ -146,14 +138,12 @@ impl<K: Key, T: DeserializeOwned + Send> BucketRepository<K, T> {
     /// ```
     ///
     /// # Cost
-    /// One round trip if all pages but the last are full, as this crate leaves them. The server examines at most one
-    /// document more than the items need, and sends at most `count` items of each.
-    ///
-    /// With [windows](crate::BucketRepositoryBuilder::window), whose last buckets can have few items, it needs more round
-    /// trips, each of which reads four times the buckets of the previous one at most.
+    /// One round trip if all pages but the last are full. The server examines at most one document more than the items need,
+    /// and sends at most `count` items of each. With [windows](crate::BucketRepositoryBuilder::window), whose last buckets
+    /// can have few items, more round trips.
     ///
     /// # Errors
-    /// [`InvalidArgument`] for a count of 0, [`InvalidKey`], [`Corrupt`] and [`Decode`] for stored documents.
+    /// - [`InvalidArgument`]: a count of 0.
     pub fn newest<Q: EncodeKey + ?Sized>(&self, key: &Q, count: u32) -> Read<'_, Vec<T>>
     where
         K: Borrow<Q>,

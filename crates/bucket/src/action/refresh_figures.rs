@@ -13,9 +13,10 @@ use crate::results::RefreshedFigures;
 use crate::settings::FIGURES;
 
 impl<K: Key, T> BucketRepository<K, T> {
-    /// Computes the [figures](crate::BucketRepositoryBuilder::sum) of all buckets from their items, on the server. So a
-    /// collection gets figures that has none, or others, and the [catalog](mongo_patterns_core::catalog) gets the new
-    /// settings.
+    /// Computes the [figures](crate::BucketRepositoryBuilder::sum) of all buckets from their items, and stores their
+    /// settings in the [catalog](mongo_patterns_core::catalog).
+    ///
+    /// So a collection gets figures, or other figures. The server does the work.
     ///
     /// ```no_run
     /// # use mongo_patterns::bucket::BucketRepository;
@@ -27,22 +28,24 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// # }
     /// ```
     ///
-    /// Stop the programs that write without these figures first: from then on, their
-    /// [`ensure_indexes`](crate::Repository::ensure_indexes) returns [`SettingsMismatch`]. Programs with these figures may write
-    /// concurrently, and [`totals`](Self::totals) are exact all the time. Figures that the new settings lack are
-    /// removed. Invalid values of items are left out: [`verify`](Self::verify) finds them.
+    /// Stop the programs that write without these figures first: their [`ensure_indexes`](crate::Repository::ensure_indexes)
+    /// returns [`SettingsMismatch`] from then on. Programs with these figures may write concurrently, and
+    /// [`totals`](Self::totals) stay exact. Figures that the new settings lack are removed. Invalid values of items are left
+    /// out: [`verify`](Self::verify) finds them.
     ///
     /// # Cost
-    /// Three round trips, or four if the settings change. The server reads every bucket, and writes those that change.
-    /// On a router it reads them once more, in case the documents of a moving chunk are left.
+    /// Three round trips, or four if the settings change. The server reads every bucket, twice on a router, and writes those
+    /// that change.
     ///
     /// # Cancel safety
     /// The server may finish the last command. Each bucket has the old or the new figures. Call it again.
     ///
     /// # Errors
-    /// With nothing changed: [`Configuration`] without figures, and [`SettingsMismatch`] when other settings contradict
-    /// the catalog, or when a document has another value than figures in their field. Those of the driver, after which some
-    /// buckets may have new figures: call it again.
+    /// - [`Configuration`]: the repository has no figures.
+    /// - [`SettingsMismatch`]: other settings contradict the catalog, or a document has another value in the field of the
+    ///   figures.
+    ///
+    /// After an error of the driver, some buckets may have new figures: call it again.
     pub fn refresh_figures(&self) -> RefreshFigures<'_> {
         RefreshFigures { shared: self.shared() }
     }

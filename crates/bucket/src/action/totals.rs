@@ -20,8 +20,7 @@ use crate::settings::figures::Figures;
 use crate::settings::window::TimeUnit;
 
 impl<K: Key, T> BucketRepository<K, T> {
-    /// Adds the [figures](crate::BucketRepositoryBuilder::sum) of the buckets of a key: of all items, or of those of a
-    /// range of time.
+    /// Adds the [figures](crate::BucketRepositoryBuilder::sum) of the buckets of a key: of all items, or of a range of time.
     ///
     /// ```no_run
     /// # use mongo_patterns::bucket::{BucketRepository, TimeUnit};
@@ -42,20 +41,19 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// # }
     /// ```
     ///
-    /// The totals are exact. A bucket whose figures are not those of all its items, because another program wrote it,
-    /// contributes the figures of its items, as does a bucket at an end of the range. No item is sent. A change of an
-    /// item by a program that does not know the figures is not recognised: [`verify`](Self::verify) finds it, and
-    /// [`repair`](Self::repair) or [`refresh_figures`](Self::refresh_figures) corrects it.
+    /// The totals are exact, and no item is sent. A bucket whose figures are of another number of items, because another
+    /// program wrote it, contributes the figures of its items. A change of an item by a program without the figures is not
+    /// recognised: [`verify`](Self::verify) finds it, and [`repair`](Self::repair) or
+    /// [`refresh_figures`](Self::refresh_figures) corrects it.
     ///
     /// # Cost
-    /// One round trip, and one for each further 16 MB of a result [by time](ReadTotals::by). The server reads every bucket of
-    /// the key, once. With [windows](crate::BucketRepositoryBuilder::window), a range of time reads those of the windows that
-    /// it overlaps only.
+    /// One round trip, and one for each further 16 MB of a result [by time](ReadTotals::by). The server reads every bucket
+    /// of the key, or of the [windows](crate::BucketRepositoryBuilder::window) that a range overlaps.
     ///
     /// # Errors
-    /// [`InvalidKey`], [`Configuration`] without figures, or for a range or a unit without
-    /// [`first_and_last`](crate::BucketRepositoryBuilder::first_and_last), [`InvalidArgument`] for an empty range, and
-    /// those of the driver.
+    /// - [`Configuration`]: the repository has no figures, or a range or a unit needs
+    ///   [`first_and_last`](crate::BucketRepositoryBuilder::first_and_last).
+    /// - [`InvalidArgument`]: an empty range.
     pub fn totals<Q: EncodeKey + ?Sized>(&self, key: &Q) -> ReadTotals<'_>
     where
         K: Borrow<Q>,
@@ -91,8 +89,8 @@ impl<'a> ReadTotals<'a> {
         until(time: DateTime) => until = Some(time);
     }
 
-    /// Adds the figures of each hour, day or month of UTC on its own. Returns the start of each that has items, in order,
-    /// with its totals. The last option of the call.
+    /// Adds the figures of each hour, day or month of UTC. Returns the start of each that has items, in order, with its
+    /// totals. The last option of the call.
     ///
     /// If all items of a bucket are in one period, the server adds the figures of the bucket. Otherwise it computes the
     /// figures of each period from the items.

@@ -24,24 +24,21 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// # }
     /// ```
     ///
-    /// See [`verify`](mongo_patterns_core::verify) for what is true of the verifications of all patterns. It needs no index.
+    /// [`verify`](mongo_patterns_core::verify) says what is true of the verifications of all patterns. This one needs no
+    /// index.
     ///
-    /// Items are not decoded as the item type. It finds items that are `null`, or have no time or id where the
-    /// repository has a field for it. It does not find other fields of a wrong type.
+    /// Items are not decoded as the item type. It finds items that are `null`, or have no time or id where the repository
+    /// has a field for it, and no other fields of a wrong type.
     ///
     /// # Cost
-    /// One aggregation, and one more round trip for each key with findings. The server reads every bucket, and sorts
-    /// about a hundred bytes of each by key, on disk beyond 100 MB: a progress callback is first called after that. This
-    /// process holds the summaries of the buckets of one key in memory, with the ids of its items if the repository has an
-    /// [item id field](crate::BucketRepositoryBuilder::item_id_field).
-    ///
-    /// # Errors
-    /// [`SettingsMismatch`], and those of the driver, as the last item of the stream.
+    /// One aggregation, and one more round trip for each key with findings. The server reads every bucket, and sorts about a
+    /// hundred bytes of each. This process holds the summaries of one key's buckets, with the ids of its items if they have
+    /// ids.
     pub fn verify(&self) -> Verify<'_, Problem> {
         verify::<K>(self.shared(), Ok(None))
     }
 
-    /// Checks the stored buckets of a key, as [`verify`](Self::verify) does those of all keys.
+    /// Checks the stored buckets of a key, as [`verify`](Self::verify) checks all keys.
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
@@ -56,10 +53,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// [`verify`](Self::verify) finds the others, such as those with an `_id` of another form.
     ///
     /// # Cost
-    /// That of [`verify`](Self::verify), in which the server reads the buckets of this key only.
-    ///
-    /// # Errors
-    /// Those of [`verify`](Self::verify), and [`InvalidKey`].
+    /// As [`verify`](Self::verify), for the buckets of this key.
     pub fn verify_key<Q: EncodeKey + ?Sized>(&self, key: &Q) -> Verify<'_, Problem>
     where
         K: Borrow<Q>,

@@ -38,34 +38,32 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// # }
     /// ```
     ///
-    /// It deletes by equality on the key field and by the `_id`, in the encoded and in a hand-written form. So it never
-    /// deletes a bucket of another key. A bucket whose `_id` or key field does not name the key stays:
+    /// It never deletes a bucket of another key. A bucket whose `_id` or key field does not name the key stays.
     /// [`verify`](Self::verify) finds it, and after a [`repair`](Self::repair) it is deleted too.
     ///
     /// # Guarantees
-    /// - It is idempotent: a second call deletes what is left, and `found` is `false` if nothing is.
+    /// - Idempotent: a second call deletes what is left, and `found` is `false` if nothing is.
     /// - When it returns, all buckets that existed at the call are deleted, also if another process moved items between
-    ///   them concurrently.
-    /// - An item that is appended concurrently is deleted, or stored in a new bucket. An item is never left in part. A
-    ///   batch of this process's clones of the repository is deleted or stored as a whole. A batch of several commands
-    ///   of another process, or in a session, can lose the items of its first commands.
-    /// - Outside of a transaction the buckets are deleted one after the other, and readers can see a part of them.
+    ///   them.
+    /// - An item that is appended concurrently is deleted, or stored in a new bucket.
+    /// - A batch of this process is deleted or stored as a whole. A batch of several commands, by another process or in a
+    ///   session, can lose the items of its first commands.
+    /// - Outside of a transaction, readers can see a part of the buckets.
     ///
     /// # Cost
-    /// Two round trips: `deleteMany`, and a read that finds no bucket any more. Both are repeated while it finds one.
+    /// Two round trips: `deleteMany`, and a read that finds no bucket any more. Both are repeated while the read finds one.
     /// One round trip in a transaction. The server examines the buckets of the key.
     ///
     /// # Sessions and transactions
-    /// In a transaction of the caller all buckets are deleted at once, in one round trip, or none. The server ends a
-    /// transaction after 60 seconds. A concurrent append to the open bucket conflicts with it.
+    /// All buckets are deleted in one round trip. The server ends a transaction after 60 seconds. A concurrent append to the
+    /// open bucket conflicts.
     ///
     /// # Cancel safety
-    /// All, some or no buckets are deleted, each as a whole. Call it again: it deletes the rest.
+    /// All, some or no buckets are deleted. Call it again.
     ///
     /// # Errors
-    /// [`InvalidKey`] with nothing deleted, [`Contention`] when other writers append to the key for as long as the
-    /// [retry policy](crate::BucketRepositoryBuilder::retry) allows, so that it still has buckets, and those of the
-    /// driver. Some buckets can be deleted then: call it again.
+    /// - [`Contention`]: other writers append to the key for as long as the [retry
+    ///   policy](crate::BucketRepositoryBuilder::retry) allows. Some buckets can be deleted: call it again.
     pub fn delete_key<Q: EncodeKey + ?Sized>(&self, key: &Q) -> Write<'_, Deleted>
     where
         K: Borrow<Q>,
@@ -96,27 +94,21 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// # }
     /// ```
     ///
-    /// Every page but the last stays full: if the page of the item is full, the items after it move up, in one
-    /// transaction. The pages keep their ids, and page tokens stay valid. A removed item can be appended again.
+    /// Every page but the last stays full: the items after it move up, in one transaction. The pages keep their ids, and
+    /// page tokens stay valid. A removed item can be appended again.
     ///
     /// # Cost
-    /// Two round trips when the item is in the open bucket. Otherwise about six, in which all pages from the item's to
-    /// the last are read and rewritten at once. Use another schema where old items of long histories are removed all
-    /// the time. One round trip if the item does not exist.
-    ///
-    /// # Sessions and transactions
-    /// In a transaction of the caller, everything runs in it. In a session without one, it works as without a session.
+    /// Two round trips when the item is in the open bucket, one if it does not exist. Otherwise about six: all pages from
+    /// its page to the last are read and rewritten. So use another schema if old items of long histories are often removed.
     ///
     /// # Cancel safety
-    /// The item is removed or not, and the items after it move up with the removal or not at all. Call it again:
-    /// [`found`](Removed::found) is `false` if the item is removed. A [transaction of the
-    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// The item is removed or not. Call it again: [`found`](Removed::found) is `false` if it is removed.
     ///
     /// # Errors
-    /// With nothing changed: [`Configuration`] without an item id field, [`InvalidKey`], [`InvalidItemId`],
-    /// [`IndexMissing`], [`Contention`], and [`Corrupt`] when a bucket violates the invariants. [`Unsupported`] on a
-    /// standalone, which has no transactions, when the page of the item is full. [`Unsupported`] also when a bucket
-    /// with fields that are not of the pattern would be removed.
+    /// - [`Configuration`]: the repository has no item id field.
+    /// - [`Corrupt`]: a bucket violates the invariants.
+    /// - [`Unsupported`]: the page of the item is full, and the server is a standalone. Or a bucket with fields of your own
+    ///   would be removed.
     pub fn remove_item<Q: EncodeKey + ?Sized>(&self, key: &Q, id: impl IntoId) -> Write<'_, Removed>
     where
         K: Borrow<Q>,
@@ -152,15 +144,16 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// [windows](crate::BucketRepositoryBuilder::window) the new time must be in its window. The call is idempotent.
     ///
     /// # Cost
-    /// One round trip, in which the server examines one document. A second one if the item does not exist.
+    /// One round trip, in which the server examines one document. Two if the item does not exist.
     ///
     /// # Cancel safety
-    /// The item is replaced or not, as a whole. Call it again: it is idempotent.
+    /// The item is replaced or not. Call it again.
     ///
     /// # Errors
-    /// With nothing changed: [`NotFound`] when the key has no item with this id, [`InvalidTime`] when the new time is in
-    /// another window: remove the item and append it, [`Configuration`] without an item id field, and those of
-    /// [`append`](Self::append).
+    /// - [`NotFound`]: the key has no item with this id.
+    /// - [`InvalidTime`]: the new time is in another window: remove the item and append it.
+    /// - [`Configuration`]: the repository has no item id field.
+    /// - The errors of [`append`](Self::append).
     pub fn replace_item<Q: EncodeKey + ?Sized>(&self, key: &Q, item: &T) -> Write<'_, Updated>
     where
         K: Borrow<Q>,
@@ -182,9 +175,8 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
 }
 
 impl<K: Key, T> BucketRepository<K, T> {
-    /// Updates the item of a key with this id by [operators](#operators), and leaves its other fields as they are, also those
-    /// that other writers change concurrently. Requires an [item id
-    /// field](crate::BucketRepositoryBuilder::item_id_field).
+    /// Updates the item of a key with this id by [operators](#operators), and leaves its other fields as they are. Requires
+    /// an [item id field](crate::BucketRepositoryBuilder::item_id_field).
     ///
     /// ```no_run
     /// # use mongo_patterns::bucket::BucketRepository;
@@ -201,36 +193,34 @@ impl<K: Key, T> BucketRepository<K, T> {
     ///
     /// # Operators
     /// `$set`, `$unset`, `$inc`, `$mul`, `$min`, `$max`, `$currentDate`, `$push`, `$pull` and `$addToSet`, with MongoDB's
-    /// meanings. Their paths are relative to the item: fields, and fields inside them such as `price.amount`. The server
-    /// applies them to the item with this id, in one atomic command: concurrent increments all count. As in the driver, a
-    /// document with `$each` in a `$push` or `$addToSet` is a modifier, and the value of a `$pull` is a condition.
+    /// meanings. Paths are relative to the item, such as `price.amount`. The server applies them in one atomic command:
+    /// concurrent increments all count. As in the driver, a document with `$each` in a `$push` or `$addToSet` is a modifier,
+    /// and the value of a `$pull` is a condition.
     ///
-    /// Refused, with nothing sent: a document without operators, other operators, a pipeline, which the server applies to
-    /// whole documents only, positional operators in paths (`$`, `$[]`, `$[x]`), two paths of which one contains the other,
-    /// and the id of the item. A number in a path is the position of an element. The time of the item can be
-    /// changed by `$set`, `$min` and `$max` to a date, and, without windows, by `$currentDate`.
+    /// Refused, with nothing sent:
     ///
-    /// An update with `$inc`, `$mul` or `$push` is not idempotent. The others are, except `$currentDate`, which sets the time
-    /// again.
+    /// - a document without operators, other operators, and a pipeline,
+    /// - positional operators in paths (`$`, `$[]`, `$[x]`), and two paths if one contains the other,
+    /// - a change of the item's id,
+    /// - a change of its time, except `$set`, `$min` and `$max` to a date, and, without windows, `$currentDate`.
+    ///
+    /// An update with `$inc`, `$mul`, `$push` or `$currentDate` is not idempotent.
     ///
     /// # Cost
-    /// One round trip, in which the server examines one document. A second one if the item does not exist, or to compute
-    /// the [figures](crate::BucketRepositoryBuilder::sum) of its bucket from the changed items. If that one fails, the item
-    /// is changed all the same, and [`totals`](Self::totals) take the items of the bucket until the figures are computed.
+    /// One round trip, in which the server examines one document. A second one if the item does not exist, or to compute the
+    /// [figures](crate::BucketRepositoryBuilder::sum) of its bucket from the items. If the second one fails, the item is
+    /// changed, and [`totals`](Self::totals) read the items until the figures are computed.
     ///
     /// # Cancel safety
-    /// All of the operators are applied, or none. Call an idempotent update again; read the item before you call another one
-    /// again.
+    /// All of the operators are applied, or none. Call an idempotent update again. Otherwise read the item first.
     ///
     /// # Errors
-    /// With nothing sent: [`InvalidArgument`] for the refused updates above, and when a field with figures could have no
-    /// valid value, [`InvalidTime`] when the item could have no valid time, [`Configuration`] without an item id field,
-    /// [`InvalidKey`] and [`InvalidItemId`].
-    ///
-    /// With nothing changed: [`NotFound`] when the key has no item with this id, [`InvalidTime`] when the new time is in
-    /// another window: remove the item and append it, [`InvalidArgument`] when the update does not
-    /// suit the stored item, such as `$inc` of a text, [`IndexMissing`], [`TooLarge`] when its page would exceed 16 MiB,
-    /// [`DuplicateKey`] by a unique index that is not of the pattern, and [`Contention`].
+    /// - [`InvalidArgument`]: a refused update, an invalid value in a field with figures, or an update that does not suit
+    ///   the item, such as `$inc` of a text.
+    /// - [`InvalidTime`]: the item could have no valid time, or a time in another window: remove the item and append it.
+    /// - [`Configuration`]: the repository has no item id field.
+    /// - [`NotFound`]: the key has no item with this id.
+    /// - [`TooLarge`]: its page would exceed 16 MiB.
     pub fn update_item<Q: EncodeKey + ?Sized>(
         &self,
         key: &Q,

@@ -192,9 +192,6 @@ impl<'a> Chain<'a> {
     }
 
     /// Returns the changes that correct the fields of the buckets, and leave each item in its bucket.
-    ///
-    /// # Errors
-    /// Those of [`plan`](Self::plan).
     pub(crate) fn plan_in_place(&self, items: &[StoredItem<'_>]) -> Result<Changes> {
         let mut start = 0;
         let pages = self.tails.iter().enumerate().map(|(bucket, tail)| {

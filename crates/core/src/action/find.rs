@@ -91,9 +91,6 @@ pub fn limited(options: &mut FindOptions, limit: Option<u32>) -> Result<()> {
 }
 
 /// Refuses a session for a stream, whose commands have none.
-///
-/// # Errors
-/// [`InvalidArgument`](ErrorKind::InvalidArgument).
 #[doc(hidden)]
 pub fn check_stream(session: Option<&ClientSession>) -> Result<()> {
     match session {

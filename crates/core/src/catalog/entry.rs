@@ -96,7 +96,7 @@ impl Entry {
     /// Does what [`check`](Self::check) does, for a migration that changes these settings.
     ///
     /// # Errors
-    /// Those of [`check`](Self::check), for all other settings.
+    /// - The errors of [`check`](Self::check), for all other settings.
     pub async fn check_except(&self, conn: &mut Conn<'_>, changed: &[&str]) -> Result<StoredSettings> {
         self.check_or(conn, |stored| self.compare(stored, changed)).await
     }
@@ -104,7 +104,7 @@ impl Entry {
     /// Does what [`check`](Self::check) does, for a migration that changes settings: the old ones are accepted too.
     ///
     /// # Errors
-    /// Those of [`check`](Self::check), about the old settings.
+    /// - The errors of [`check`](Self::check), about the old settings.
     pub async fn check_change(&self, conn: &mut Conn<'_>, old: &Document) -> Result<StoredSettings> {
         self.check_or(conn, |stored| self.compare_with(old, stored, &[])).await
     }
@@ -160,7 +160,7 @@ impl Entry {
     /// Replaces the settings and what it owns, or stores them. At most three round trips.
     ///
     /// # Errors
-    /// [`SettingsMismatch`](ErrorKind::SettingsMismatch) when another entry owns the same, and those of the driver.
+    /// - [`SettingsMismatch`](ErrorKind::SettingsMismatch): another entry owns the same.
     pub async fn replace(&self, conn: &mut Conn<'_>) -> Result<()> {
         let fields = doc! {
             "settings": { "$literal": self.settings.clone() },
@@ -285,9 +285,6 @@ impl Entry {
     }
 
     /// Reads what others own, whatever the settings are. One round trip.
-    ///
-    /// # Errors
-    /// Those of the driver.
     pub(crate) async fn read_others(&self, conn: &mut Conn<'_>) -> Result<()> {
         let purpose = "look for other owners in the catalog";
         self.read_all(purpose, conn).await.map(drop)

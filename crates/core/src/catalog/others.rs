@@ -153,9 +153,6 @@ impl Others {
 
     /// Refuses to delete a document where documents of others depend on it. Those in a collection whose documents are deleted
     /// with it do not count. `own` is the place of a call that can be a part of that of another repository.
-    ///
-    /// # Errors
-    /// [`SettingsMismatch`](ErrorKind::SettingsMismatch).
     pub fn check_delete(&self, own: Option<Place>, is_related: impl Fn(&Namespace) -> bool) -> Result<()> {
         let left = self.dependents.iter();
         let left = left.filter(|one| !one.collection.as_ref().is_some_and(&is_related));
@@ -198,9 +195,6 @@ impl Dependents {
 impl Others {
     /// Refuses to move documents without their parts, which a pattern has in another collection. Those in a collection whose
     /// documents move with them do not count, nor do documents that refer to sources.
-    ///
-    /// # Errors
-    /// [`SettingsMismatch`](ErrorKind::SettingsMismatch).
     pub fn check_move(&self, is_related: impl Fn(&Namespace) -> bool) -> Result<()> {
         let parts = self.dependents.iter().filter(|one| one.place() != Place::References);
         let mut parts = parts.filter_map(|one| Some((&one.pattern, one.collection.as_ref()?)));

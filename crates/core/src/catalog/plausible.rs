@@ -17,9 +17,6 @@ const SAMPLE: i32 = 1000;
 /// Checks that at least one document of a sample has each field, or that the collection is empty. Returns whether it has
 /// documents. A field can be a path
 /// into an array. One round trip, in which the server reads up to 1000 documents, or a collection of less than 20,000.
-///
-/// # Errors
-/// [`SettingsMismatch`](ErrorKind::SettingsMismatch).
 #[doc(hidden)]
 pub async fn check_fields(
     conn: &mut Conn<'_>,

@@ -93,7 +93,7 @@ impl Record {
     /// Refuses an unfinished migration that has other settings.
     ///
     /// # Errors
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument) with this message.
+    /// - [`InvalidArgument`](ErrorKind::InvalidArgument): with this message.
     pub fn check_settings(&self, message: &'static str) -> Result<()> {
         let refused = |_| Err(Error::new(ErrorKind::InvalidArgument, message));
         self.other_settings().map_or(Ok(()), refused)
@@ -130,7 +130,7 @@ impl Record {
     /// Records the position.
     ///
     /// # Errors
-    /// [`Contention`](ErrorKind::Contention) when another call has taken over, and those of the driver.
+    /// - [`Contention`](ErrorKind::Contention): another call has taken over.
     pub async fn advance(&self, conn: &mut Conn<'_>, last: &Bson, migrated: u64) -> Result<()> {
         let migrated = i64::try_from(migrated).unwrap_or(i64::MAX);
         let position = doc! { "$set": { "last": last, "moved": migrated }, "$currentDate": { "active": true } };
@@ -140,7 +140,7 @@ impl Record {
     /// Records that the migration has finished, with the number of items or children.
     ///
     /// # Errors
-    /// [`Contention`](ErrorKind::Contention) when another call has taken over, and those of the driver.
+    /// - [`Contention`](ErrorKind::Contention): another call has taken over.
     pub async fn finish(&self, conn: &mut Conn<'_>, migrated: u64) -> Result<()> {
         let migrated = i64::try_from(migrated).unwrap_or(i64::MAX);
         let finished = doc! { "$set": { "moved": migrated }, "$currentDate": { "finished": true }, "$unset": { "last": 1, "active": 1 } };
@@ -159,7 +159,7 @@ impl Record {
     /// Sets the position back to the start, so that the next call migrates everything again.
     ///
     /// # Errors
-    /// [`Contention`](ErrorKind::Contention) when another call has taken over, and those of the driver.
+    /// - [`Contention`](ErrorKind::Contention): another call has taken over.
     pub async fn rewind(&self) -> Result<()> {
         let start = doc! { "$set": { "moved": 0_i64 }, "$unset": { "last": 1, "active": 1 } };
         self.update(&mut Conn::new(), "start again", start).await

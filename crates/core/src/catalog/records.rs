@@ -45,9 +45,6 @@ pub struct MigrationRecord {
 ///
 /// # Cost
 /// Two round trips. A user without the privilege `inprog` does not see the commands of other users.
-///
-/// # Errors
-/// Those of the driver.
 pub fn migrations(database: &Database) -> impl Future<Output = Result<Vec<MigrationRecord>>> + Send {
     let records = Records::of(database);
     async move {

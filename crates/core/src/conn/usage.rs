@@ -17,9 +17,6 @@ pub(crate) enum Use {
 }
 
 /// Returns the use of a caller's session. Sends nothing: the driver refuses to start a transaction in the other two.
-///
-/// # Errors
-/// Those of the driver.
 pub(crate) async fn use_of(session: &mut ClientSession) -> Result<Use> {
     let Err(error) = session.start_transaction().await else {
         session.abort_transaction().await?;

@@ -11,9 +11,6 @@ use crate::conn::Conn;
 use crate::error::{self, CommandError, Error, ErrorKind, Result};
 
 /// Returns the names of the followers that have stored a position in the changes of a collection. One round trip.
-///
-/// # Errors
-/// Those of the driver.
 pub async fn followers_of(watched: &Collection<RawDocumentBuf>) -> Result<Vec<String>> {
     let options = FindOptions::builder().projection(doc! { "_id": 1 }).build();
     let (catalog, filter) = (catalog_of(watched, None), commands::records_of(watched.name()));

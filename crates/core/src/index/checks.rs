@@ -22,9 +22,6 @@ pub struct Checks {
 
 impl Checks {
     /// Returns what the deployment is. One round trip, once.
-    ///
-    /// # Errors
-    /// Those of the driver.
     pub async fn topology(&self, on: &Collection<RawDocumentBuf>) -> Result<Topology> {
         let read = async || Topology::read(on, &mut Conn::new()).await;
         self.topology.get_or_try_init(read).await.copied()
@@ -34,8 +31,8 @@ impl Checks {
     /// would check only one of the indexes, and not every command has a hint.
     ///
     /// # Errors
-    /// [`IndexMissing`](ErrorKind::IndexMissing), or [`Unsupported`](ErrorKind::Unsupported) on a standalone, where nothing
-    /// creates the indexes of a pattern that needs transactions. Those of the driver.
+    /// - [`Unsupported`](ErrorKind::Unsupported): on a standalone, where nothing creates the indexes of a pattern that needs
+    ///   transactions.
     pub async fn indexes<'e>(&self, ensure: impl FnOnce() -> Ensure<'e> + Send) -> Result<()> {
         let check = async || {
             let ensure = ensure();
@@ -54,7 +51,7 @@ impl Checks {
     /// Does what [`indexes`](Self::indexes) does, as a step of a run. A plan only lists it.
     ///
     /// # Errors
-    /// Those of [`indexes`](Self::indexes).
+    /// - The errors of [`indexes`](Self::indexes).
     pub async fn indexes_in<'e>(&self, ensure: impl FnOnce() -> Ensure<'e> + Send, conn: &mut Conn<'_>) -> Result<()> {
         match conn.is_plan() {
             true => ensure().check_indexes(conn).await,
@@ -65,9 +62,6 @@ impl Checks {
     /// Returns what other repositories own in the documents, for a call that replaces, restores or deletes one. One round trip, if
     /// `ensure_indexes()` was not called before, or this process has stored another entry of the collection since. Outside of any
     /// session, and before the first command of the call.
-    ///
-    /// # Errors
-    /// Those of the driver.
     pub async fn others<'e>(&self, ensure: impl FnOnce() -> Ensure<'e> + Send) -> Result<Arc<Others>> {
         if let Some(others) = self.others.current() {
             return Ok(others);
@@ -78,9 +72,6 @@ impl Checks {
 
     /// Does what [`others`](Self::others) does if `ensure_indexes()` was called before, for an update that names fields. Else it
     /// knows none, and sends nothing.
-    ///
-    /// # Errors
-    /// Those of the driver.
     pub async fn others_if_known<'e>(&self, ensure: impl FnOnce() -> Ensure<'e> + Send) -> Result<Arc<Others>> {
         match self.others.last() {
             Some(_) => self.others(ensure).await,

@@ -57,7 +57,7 @@ impl FindDuplicates {
     /// Begins a search of collections. `None` if all of their indexes exist. One round trip for each collection.
     ///
     /// # Errors
-    /// Those of [`IndexPlan::missing`].
+    /// - The errors of [`IndexPlan::missing`].
     pub async fn of(plans: Vec<IndexPlan>) -> Result<Option<Self>> {
         let mut missing = Vec::new();
         for plan in plans {

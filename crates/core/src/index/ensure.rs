@@ -114,7 +114,7 @@ impl<'a> Ensure<'a> {
     /// Compares the settings with the catalog. One round trip.
     ///
     /// # Errors
-    /// Those of [`Entry::check`].
+    /// - The errors of [`Entry::check`].
     pub fn check_settings(&self) -> BoxFuture<'_, Result<()>> {
         Box::pin(async move { self.entry.check(&mut Conn::new()).await.map(drop) })
     }
@@ -123,7 +123,7 @@ impl<'a> Ensure<'a> {
     /// indexes.
     ///
     /// # Errors
-    /// Those of [`IndexPlan::check`].
+    /// - The errors of [`IndexPlan::check`].
     pub fn check_indexes<'s>(&'s self, conn: &'s mut Conn<'_>) -> BoxFuture<'s, Result<()>> {
         Box::pin(async move {
             for plan in self.plans() {
@@ -148,9 +148,6 @@ impl<'a> Ensure<'a> {
     }
 
     /// Refuses a standalone, for a pattern that needs transactions. One round trip, for such a pattern.
-    ///
-    /// # Errors
-    /// [`Unsupported`](ErrorKind::Unsupported).
     pub fn check_deployment<'s>(&'s self, conn: &'s mut Conn<'_>) -> BoxFuture<'s, Result<()>> {
         Box::pin(async move {
             match self.needs_transactions() {
@@ -172,8 +169,8 @@ impl<'a> Ensure<'a> {
     /// or if the collections were dropped. Up to nine round trips.
     ///
     /// # Errors
-    /// Those of [`check`](Self::check) and [`create_missing`](Self::create_missing), with nothing written, and those of
-    /// [`Entry::store`].
+    /// - The errors of [`check`](Self::check) and [`create_missing`](Self::create_missing).
+    /// - The errors of [`Entry::store`].
     pub fn run<'s>(&'s self, conn: &'s mut Conn<'_>) -> BoxFuture<'s, Result<EnsuredIndexes>> {
         Box::pin(async move {
             let state = self.check(conn).await?;
@@ -184,7 +181,7 @@ impl<'a> Ensure<'a> {
     /// Does what [`run`](Self::run) does, after [`check`](Self::check).
     ///
     /// # Errors
-    /// Those of [`run`](Self::run).
+    /// - The errors of [`run`](Self::run).
     pub fn run_after<'s>(&'s self, state: State, conn: &'s mut Conn<'_>) -> BoxFuture<'s, Result<EnsuredIndexes>> {
         Box::pin(async move {
             self.check_documents(state, conn).await?;
@@ -196,7 +193,7 @@ impl<'a> Ensure<'a> {
     /// One round trip.
     ///
     /// # Errors
-    /// Those of [`Entry::check`], and [`Entry::missing`].
+    /// - The errors of [`Entry::check`], and [`Entry::missing`].
     pub fn require<'s>(&'s self, conn: &'s mut Conn<'_>) -> BoxFuture<'s, Result<()>> {
         Box::pin(async move {
             if self.entry.check(conn).await? {
@@ -256,7 +253,7 @@ impl<'a> Ensure<'a> {
     /// Checks that the fields of the repository have no values of the application. One round trip, if there are such fields.
     ///
     /// # Errors
-    /// Those of [`OwnFields::check`].
+    /// - The errors of [`OwnFields::check`].
     pub fn check_own_fields<'s>(&'s self, conn: &'s mut Conn<'_>) -> BoxFuture<'s, Result<()>> {
         Box::pin(async move {
             match &self.own {
@@ -270,8 +267,8 @@ impl<'a> Ensure<'a> {
     /// deployment and their fields too, unless [`run_after`](Self::run_after) does.
     ///
     /// # Errors
-    /// Those of [`check_deployment`](Self::check_deployment), [`check`](Self::check), and
-    /// [`check_own_fields`](Self::check_own_fields).
+    /// - The errors of [`check_deployment`](Self::check_deployment), [`check`](Self::check), and
+    ///   [`check_own_fields`](Self::check_own_fields).
     pub fn check_for_migration<'s>(&'s self, conn: &'s mut Conn<'_>) -> BoxFuture<'s, Result<State>> {
         Box::pin(async move {
             self.check_deployment(conn).await?;
@@ -308,7 +305,7 @@ impl<'a> Ensure<'a> {
     /// Compares the settings with the catalog. One round trip.
     ///
     /// # Errors
-    /// Those of [`Entry::check`], unless the collections were dropped.
+    /// - The errors of [`Entry::check`], unless the collections were dropped.
     pub fn check<'s>(&'s self, conn: &'s mut Conn<'_>) -> BoxFuture<'s, Result<State>> {
         Box::pin(async move {
             let Some(stored) = self.entry.read(conn).await? else {
@@ -347,7 +344,7 @@ impl<'a> Ensure<'a> {
     /// Creates the missing indexes, and replaces the settings in the catalog. Up to six round trips.
     ///
     /// # Errors
-    /// Those of [`create_missing`](Self::create_missing), with nothing written, and those of the driver.
+    /// - The errors of [`create_missing`](Self::create_missing).
     pub fn replace<'s>(&'s self, conn: &'s mut Conn<'_>) -> BoxFuture<'s, Result<EnsuredIndexes>> {
         Box::pin(async move {
             let ensured = self.create_missing(conn).await?;

@@ -108,9 +108,6 @@ impl Managed {
 #[doc(hidden)]
 pub trait Fits: Send + Sync {
     /// Reads documents. The first collection has documents or not, if its fields were looked for.
-    ///
-    /// # Errors
-    /// [`SettingsMismatch`](ErrorKind::SettingsMismatch).
     fn check_documents<'a>(&'a self, has_documents: bool, conn: &'a mut Conn<'_>) -> BoxFuture<'a, Result<()>>;
 }
 

@@ -134,9 +134,9 @@ impl IndexPlan {
     /// ```
     ///
     /// # Errors
-    /// [`IndexMissing`](ErrorKind::IndexMissing) when one does not exist,
-    /// [`IndexMismatch`](ErrorKind::IndexMismatch) when one of that name has another definition, and
-    /// [`Configuration`](ErrorKind::Configuration) when the collection is clustered.
+    /// - [`IndexMissing`](ErrorKind::IndexMissing): one does not exist.
+    /// - [`IndexMismatch`](ErrorKind::IndexMismatch): one of that name has another definition.
+    /// - [`Configuration`](ErrorKind::Configuration): the collection is clustered.
     pub fn check(&self) -> ActionFuture<'_, ()> {
         Box::pin(async move { self.check_in(&mut Conn::new()).await })
     }
@@ -145,7 +145,7 @@ impl IndexPlan {
     /// yet.
     ///
     /// # Errors
-    /// Those of [`check`](Self::check).
+    /// - The errors of [`check`](Self::check).
     #[doc(hidden)]
     pub async fn check_in(&self, conn: &mut Conn<'_>) -> Result<()> {
         match conn.list_written_indexes(CHECK, &self.collection).await? {
@@ -183,7 +183,7 @@ impl IndexPlan {
     /// ```
     ///
     /// # Errors
-    /// [`IndexMismatch`](ErrorKind::IndexMismatch) when an index of a planned name has another definition.
+    /// - [`IndexMismatch`](ErrorKind::IndexMismatch): an index of a planned name has another definition.
     pub fn missing(&self) -> ActionFuture<'_, Vec<PlannedIndex>> {
         Box::pin(async move {
             let present = self.list("list the indexes", &mut Conn::new()).await?;
@@ -324,7 +324,7 @@ impl fmt::Display for IndexPlan {
 /// Drops an index of an old layout, if it exists. Returns whether it did. Two round trips.
 ///
 /// # Errors
-/// [`IndexMismatch`](ErrorKind::IndexMismatch) when the index of that name has another definition: it is not dropped.
+/// - [`IndexMismatch`](ErrorKind::IndexMismatch): the index of that name has another definition: it is not dropped.
 #[doc(hidden)]
 pub async fn drop_old_index(
     conn: &mut Conn<'_>,

@@ -31,7 +31,7 @@ impl<T> Tokens<T> {
     /// Returns where the page starts.
     ///
     /// # Errors
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument) for both tokens.
+    /// - [`InvalidArgument`](ErrorKind::InvalidArgument): both tokens.
     pub fn start(self) -> Result<PageStart<T>> {
         match (self.after, self.before) {
             (None, None) => Ok(PageStart::First),

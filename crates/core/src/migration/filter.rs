@@ -14,8 +14,8 @@ pub const FILTER: &str = "filter";
 /// Checks a filter on the server, which reads no document for it. One round trip, unless the filter is empty.
 ///
 /// # Errors
-/// [`InvalidArgument`](ErrorKind::InvalidArgument) when the server refuses it, or when it must be the first stage of a
-/// pipeline, such as `$text`.
+/// - [`InvalidArgument`](ErrorKind::InvalidArgument): the server refuses it, or it must be the first stage of a pipeline, such
+///   as `$text`.
 pub async fn check_filter(
     conn: &mut Conn<'_>,
     collection: &Collection<RawDocumentBuf>,

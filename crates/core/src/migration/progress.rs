@@ -22,7 +22,7 @@ impl<'a> MigrationProgress<'a> {
     /// and at most those of one second.
     ///
     /// # Errors
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument) for a number that is 0.
+    /// - [`InvalidArgument`](ErrorKind::InvalidArgument): a number that is 0.
     pub fn new(options: &MigrateOptions, default_chunk: u64, call: Option<OnProgress<'a>>) -> Result<Self> {
         let refuse = |message: &'static str| Err(Error::new(ErrorKind::InvalidArgument, message));
         if options.chunk == Some(0) {

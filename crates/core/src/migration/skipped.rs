@@ -25,9 +25,6 @@ crate::redacted_debug!(SkipList<'_>, |list| "list" = list.list.namespace());
 
 impl SkipList<'_> {
     /// Checks the collection. Sends nothing.
-    ///
-    /// # Errors
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument).
     pub fn check_settings(&self) -> Result<()> {
         let refuse = |message: &'static str| Err(Error::new(ErrorKind::InvalidArgument, message));
         let (list, source) = (self.list.namespace(), self.source.namespace());

@@ -169,8 +169,8 @@ impl<D> PagesBuilder<D> {
     /// Checks the sort and returns the pages. Sends nothing.
     ///
     /// # Errors
-    /// [`Configuration`] when a name of the sort is not a field or a path of fields, a direction is not 1 or -1, or a field comes
-    /// after `_id`.
+    /// - [`Configuration`]: a name of the sort is not a field or a path of fields, a direction is not 1 or -1, or a field
+    ///   comes after `_id`.
     pub fn build(self) -> Result<Pages<D>> {
         let query = Query::new(self.collection, self.filter, &self.sort, self.max_time)?;
         Ok(Pages {

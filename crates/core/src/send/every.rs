@@ -106,7 +106,7 @@ impl Conn<'_> {
     /// while one is left.
     ///
     /// # Errors
-    /// Those of the driver, and [`Contention`](ErrorKind::Contention) when a document is left after the most updates.
+    /// - [`Contention`](ErrorKind::Contention): a document is left after the most updates.
     pub fn update_every<'a>(
         &'a mut self,
         collection: &'a Raw,

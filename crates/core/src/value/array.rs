@@ -63,9 +63,6 @@ fn not_encoded() -> Error {
 
 impl Encoded {
     /// Encodes one value.
-    ///
-    /// # Errors
-    /// [`Encode`](ErrorKind::Encode).
     pub fn one<T: Serialize + ?Sized>(value: &T) -> Result<Self> {
         let encoded = encode(value)?;
         let element = Elements::of(encoded.as_bytes()).next();
@@ -73,9 +70,6 @@ impl Encoded {
     }
 
     /// Encodes several values. Documents share a buffer.
-    ///
-    /// # Errors
-    /// [`Encode`](ErrorKind::Encode).
     pub fn all<'a, T: Serialize + 'a>(mut values: impl ExactSizeIterator<Item = &'a T> + Clone) -> Result<Vec<Self>> {
         let mut all = Vec::with_capacity(values.len());
         while values.len() > 0 {
@@ -155,9 +149,6 @@ impl Encoded {
 }
 
 /// Refuses values that would exceed the limit of a document, `length` adjacent ones in each.
-///
-/// # Errors
-/// [`TooLarge`](ErrorKind::TooLarge).
 pub fn check_sizes<'v>(in_a_row: usize, values: impl Iterator<Item = &'v Encoded> + Clone) -> Result<()> {
     let bytes = |value: &Encoded| value.bytes() + MAX_ELEMENT_HEAD;
     let mut leaving = values.clone();

@@ -11,9 +11,6 @@ const ID_BYTES: usize = 1 + 4 + 12;
 
 /// Refuses a document that is too large to insert, before anything is sent. The driver would refuse it later, when others
 /// of the same call may be stored.
-///
-/// # Errors
-/// [`TooLarge`](ErrorKind::TooLarge).
 pub fn check(document: &RawDocument) -> Result<()> {
     let id = match document.get("_id") {
         Ok(None) => ID_BYTES,

@@ -38,9 +38,6 @@ pub fn in_commands<T>(values: Vec<T>, size: impl Fn(&T) -> usize) -> Vec<Vec<T>>
 }
 
 /// Refuses documents of which two have the same `_id`, which a cluster allows on two shards: both would get the value of one.
-///
-/// # Errors
-/// [`Corrupt`](ErrorKind::Corrupt).
 pub fn check_distinct<'i>(mut ids: impl Iterator<Item = &'i Bson>) -> Result<()> {
     let mut seen = HashSet::new();
     match ids.find(|id| !seen.insert(bytes(id))) {

@@ -15,8 +15,8 @@ use crate::repository::{EmbeddedRepository, Shared};
 use crate::results::Migrated;
 
 impl<P, C> EmbeddedRepository<P, C> {
-    /// Migrates from references: embeds the documents of a collection, each of which holds the `_id` of its parent in a
-    /// field, in their parents. The server does the work; only the parents' ids pass through the client.
+    /// Migrates from references: embeds the documents of a collection, each with the `_id` of its parent in a field, in
+    /// their parents. Only the parents' ids pass through the client.
     ///
     /// ```no_run
     /// # use mongo_patterns::embedded::EmbeddedRepository;
@@ -39,19 +39,17 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// Stop the writers of the source, and do not write to the children of the parents until it returns. Both collections
     /// must be in one database, and the source needs an index that starts with the reference.
     ///
-    /// # Guarantees
-    /// Idempotent: after an interruption, run it again until it returns. A parent gets all its children at once, and one
-    /// that has them is skipped. So nothing is lost or doubled, even while the server still executes a command of a client
-    /// that was killed.
+    /// Idempotent: after an interruption, run it again until it returns. A parent gets all its children at once, and a
+    /// parent with children is skipped. So nothing is lost or doubled, even while the server still executes a command of a
+    /// killed client.
     ///
     /// # Cost
-    /// Seven round trips, two more the first time, one more if the child's id is not `_id`, one more with a progress callback, and two for each 1000
-    /// parents. The server reads the source four times, by index when it gathers the children of a parent, and the parents
-    /// five times.
+    /// Seven to eleven round trips, and two for each 1000 parents. The server reads the source four times, by index when it
+    /// gathers the children of a parent, and the parents five times.
     ///
     /// # Cancel safety
-    /// It stops between two commands, and the server may still execute the last one. Each parent has all of its
-    /// children or none. Call it again: it resumes.
+    /// It stops between two commands, and the server may still execute the last one. Each parent has all of its children or
+    /// none. Call it again: it resumes.
     ///
     /// # Errors
     /// With nothing written, and with a [document](mongo_patterns_core::Error::document_id) as an example:
@@ -59,20 +57,19 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// - [`Configuration`]: the reference or the sort field is not the name of a plain field.
     /// - [`InvalidArgument`]: the collections are the same or in two databases, or the reference is the child's id.
     /// - [`IndexMissing`]: the source has no index on the reference.
-    /// - [`InvalidItemId`]: children have no valid id, or the id of another child of their parent. Those without a valid id
-    ///   can be [skipped](MigrateFromReferences::skip_invalid), with the reason `child_id`.
+    /// - [`InvalidItemId`]: children have no valid id, or the id of another child of their parent. Children without a valid
+    ///   id can be [skipped](MigrateFromReferences::skip_invalid), with the reason `child_id`.
     /// - [`LimitReached`]: parents would have more children than they may.
     /// - [`TooLarge`]: parents would exceed 16 MiB.
     /// - [`Corrupt`]: parents have a value other than an array.
-    /// - [`TargetNotEmpty`]: parents have children other than those that refer to them.
+    /// - [`TargetNotEmpty`]: parents have children that do not refer to them.
     ///
     /// With the migration unfinished; run it again:
     ///
-    /// - [`CountMismatch`]: at the end a parent does not have the children that refer to it, because another program
-    ///   wrote to one of the collections. Insert what only a parent has into the source, remove the array from the parent,
-    ///   and call it again.
-    /// - [`DuplicateKey`]: a unique index of your own refused a parent with its children.
-    /// - Those of the driver.
+    /// - [`CountMismatch`]: in the end a parent does not have the children that refer to it, because another program wrote
+    ///   to one of the collections. Insert children that only a parent has into the source, remove the array from the
+    ///   parent, and call it again.
+    /// - The errors of the driver, and [`DuplicateKey`] by a unique index of your own on the parents.
     pub fn migrate_from_references<D: Send + Sync>(
         &self,
         source: &Collection<D>,

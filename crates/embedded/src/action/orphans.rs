@@ -33,12 +33,11 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// ```
     ///
     /// # Cost
-    /// One aggregation. The server reads every document, and looks up its parent by `_id`. With a progress callback, one more
-    /// round trip for each 1000 documents, because the server then replies for each.
+    /// One aggregation. The server reads every document, and looks up its parent by `_id`. With a progress callback, one
+    /// more round trip for each 1000 documents.
     ///
     /// # Errors
-    /// Those of [`migrate_from_references`](Self::migrate_from_references) for names and collections, and those of the
-    /// driver, as the last item of the stream.
+    /// - `Configuration` and `InvalidArgument`, as [`migrate_from_references`](Self::migrate_from_references).
     pub fn orphans<D: Send + Sync>(&self, source: &Collection<D>, reference: impl Into<String>) -> Verify<'_, Problem> {
         let (shared, source, reference) = (self.shared(), source.clone_with_type(), reference.into());
         Verify::unchecked(shared.operation("orphans"), move |reporter| {

@@ -30,8 +30,7 @@ impl<P, C: DeserializeOwned> EmbeddedRepository<P, C> {
     /// One round trip; the server examines one document and sends the one child.
     ///
     /// # Errors
-    /// [`InvalidArgument`] and [`InvalidItemId`] for ids of invalid types, [`NewerVersion`] when the parent is [migrated to a
-    /// subset](crate#migrations), and [`Decode`].
+    /// - [`NewerVersion`]: the parent is [migrated to a subset](crate#migrations).
     pub fn child(&self, parent: impl IntoId, child_id: impl IntoId) -> Read<'_, Option<C>> {
         let (shared, parent, child) = (
             self.shared(),
@@ -71,8 +70,7 @@ impl<P: DeserializeOwned, C> EmbeddedRepository<P, C> {
     /// One round trip; the server examines one document.
     ///
     /// # Errors
-    /// [`InvalidArgument`] for an `_id` of an invalid type, [`NewerVersion`] when the parent is [migrated to a
-    /// subset](crate#migrations), whose array has only the first of its children, and [`Decode`].
+    /// - [`NewerVersion`]: the parent is [migrated to a subset](crate#migrations), and no longer has all of its children.
     pub fn get(&self, id: impl IntoId) -> Read<'_, Option<P>> {
         let (shared, parent) = (self.shared(), DocumentId::new(id));
         Read::new(shared.operation("get"), async move |mut conn| {
@@ -96,14 +94,12 @@ impl<P: DeserializeOwned, C> EmbeddedRepository<P, C> {
     /// # }
     /// ```
     ///
-    /// The filter is the caller's own, as for the driver's `find`.
-    ///
     /// # Cost
-    /// One round trip, and one for each further batch of the cursor. An index of your own serves the filter.
+    /// One round trip for each batch of the cursor. An index of your own serves the filter.
     ///
     /// # Errors
-    /// [`Decode`], [`NewerVersion`] at a parent that is [migrated to a subset](crate#migrations), and those of the driver, as
-    /// for a filter that the server refuses. A filter on children does not match those that a subset no longer embeds.
+    /// - [`NewerVersion`]: a parent is [migrated to a subset](crate#migrations). A filter on children does not match
+    ///   children that a subset no longer embeds.
     pub fn find(&self, filter: Document) -> Find<'_, P> {
         let shared = self.shared();
         let settings = &shared.settings;

@@ -17,8 +17,8 @@ use crate::repository::EmbeddedRepository;
 use crate::write::{ChildWrite, Needs};
 
 impl<P, C> EmbeddedRepository<P, C> {
-    /// Updates one child by [operators](#operators). Its other fields stay, also those that another writer changes at the
-    /// same time.
+    /// Updates one child by [operators](#operators). Its other fields stay, also fields that another writer changes
+    /// concurrently.
     ///
     /// ```no_run
     /// # use mongo_patterns::mongodb::bson::doc;
@@ -31,29 +31,25 @@ impl<P, C> EmbeddedRepository<P, C> {
     ///
     /// # Operators
     /// `$set`, `$unset`, `$inc`, `$mul`, `$min`, `$max`, `$currentDate`, `$push`, `$pull` and `$addToSet`, with MongoDB's
-    /// meanings. Their paths are relative to the child: fields, and fields inside them such as `geo.lat`. The server applies
-    /// them to the child with this id, in one atomic command: concurrent increments all count. As in the driver, a document
-    /// with `$each` in a `$push` or `$addToSet` is a modifier, and the value of a `$pull` is a condition.
+    /// meanings. Paths are relative to the child, such as `geo.lat`, or `locations.0.n` for a position in an array. The
+    /// server applies them in one atomic command: concurrent increments all count. As in the driver, a document with `$each`
+    /// in a `$push` or `$addToSet` is a modifier, and the value of a `$pull` is a condition.
     ///
-    /// Refused, with nothing sent: a document without operators, other operators, a pipeline, which the server applies to
-    /// whole documents only, positional operators in paths (`$`, `$[]`, `$[x]`), two paths of which one contains the other,
-    /// and the id of the child. A number in a path is the position of an element, as in `locations.0.n`.
+    /// Refused, with nothing sent: a document without operators, other operators, a pipeline, positional operators in paths
+    /// (`$`, `$[]`, `$[x]`), two paths if one contains the other, and a change of the child's id.
     ///
-    /// An update with `$inc`, `$mul` or `$push` is not idempotent. The others are, except `$currentDate`, which sets the time
-    /// again.
+    /// An update with `$inc`, `$mul`, `$push` or `$currentDate` is not idempotent.
     ///
     /// # Cost
     /// One round trip; the server examines one document. A refused write takes a second one, which reads the reason.
     ///
     /// # Cancel safety
-    /// All of the operators are applied, or none. Retry an idempotent update; read the child before you retry another one.
+    /// All of the operators are applied, or none. Retry an idempotent update. Otherwise read the child first.
     ///
     /// # Errors
-    /// With nothing sent: [`InvalidArgument`] for the refused updates above, and [`InvalidItemId`].
-    ///
-    /// With nothing changed: [`NotFound`] when there is no such parent, [`ChildNotFound`] when it has no such child,
-    /// [`InvalidArgument`] when the update does not suit the stored child, such as `$inc` of a text, [`Corrupt`],
-    /// [`TooLarge`], [`NewerVersion`], [`DuplicateKey`] and [`Contention`].
+    /// - [`InvalidArgument`]: a refused update, or an update that does not suit the stored child, such as `$inc` of a text.
+    /// - [`NotFound`]: there is no such parent.
+    /// - [`ChildNotFound`]: the parent has no such child.
     pub fn update_child(
         &self,
         parent: impl IntoId,
@@ -95,26 +91,24 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// ```
     ///
     /// The list is a field of the child, or a path such as `contents.lines`. Its element is named by a field and its value,
-    /// of the types of a child's id. The repository does not keep these ids distinct: if several elements of the list have
-    /// the id, all of them are updated. To add or remove an element, [update the child](Self::update_child) by `$push` or
-    /// `$pull`.
+    /// of the types of a child's id. If several elements have the id, all of them are updated. To add or remove an element,
+    /// [update the child](Self::update_child) by `$push` or `$pull`.
     ///
     /// # Operators
-    /// Those of [`update_child`](Self::update_child), with paths relative to the element. The id of the element cannot be
-    /// changed.
+    /// The operators of [`update_child`](Self::update_child), with paths relative to the element. The id of the element
+    /// cannot be changed.
     ///
     /// # Cost
     /// One round trip; the server examines one document. A refused write takes a second one, which reads the reason.
     ///
     /// # Cancel safety
-    /// All of the operators are applied, or none. Retry an idempotent update; read the child before you retry another one.
+    /// All of the operators are applied, or none. Retry an idempotent update. Otherwise read the child first.
     ///
     /// # Errors
-    /// With nothing sent: [`InvalidArgument`] for an invalid update, list or field, and [`InvalidItemId`].
-    ///
-    /// With nothing changed: [`NotFound`] when there is no such parent, [`ChildNotFound`] when it has no such child,
-    /// [`GrandchildNotFound`] when that has no such list, or no such element in it, [`InvalidArgument`] when the update does
-    /// not suit the stored element, [`Corrupt`], [`TooLarge`], [`NewerVersion`], [`DuplicateKey`] and [`Contention`].
+    /// - [`InvalidArgument`]: an invalid update, list or field, or an update that does not suit the stored element.
+    /// - [`NotFound`]: there is no such parent.
+    /// - [`ChildNotFound`]: the parent has no such child.
+    /// - [`GrandchildNotFound`]: the child has no such list, or no such element in it.
     pub fn update_grandchild(
         &self,
         parent: impl IntoId,

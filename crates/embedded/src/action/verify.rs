@@ -20,16 +20,12 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// # }
     /// ```
     ///
-    /// See [`verify`](mongo_patterns_core::verify) for what is true of the verifications of all patterns. Each parent is
-    /// checked as it is at one moment. Parents and children are not decoded.
+    /// [`verify`](mongo_patterns_core::verify) says what is true of the verifications of all patterns. Parents and children
+    /// are not decoded.
     ///
     /// # Cost
-    /// One aggregation. The server reads every parent, and returns some hundred bytes for each that has a problem. With a
-    /// progress callback, which counts parents, one more round trip for each 1000 parents, because the server then replies
-    /// for each.
-    ///
-    /// # Errors
-    /// [`SettingsMismatch`], and those of the driver, as the last item of the stream.
+    /// One aggregation. The server reads every parent, and returns some hundred bytes for each with a problem. With a
+    /// progress callback, one more round trip for each 1000 parents.
     pub fn verify(&self) -> Verify<'_, Problem> {
         let shared = self.shared();
         Verify::new(shared.ensure(), move |reporter| {

@@ -38,23 +38,22 @@ impl<P, C: Serialize> EmbeddedRepository<P, C> {
     /// ```
     ///
     /// # Guarantees
-    /// When it returns, the child is stored once, to the collection's write concern. Safe for concurrent writers: a parent
-    /// never has more children than its bound, and never two with the same id.
+    /// When it returns, the child is stored once, to the collection's write concern. For any number of concurrent writers, a
+    /// parent never has more children than its bound, and never two with the same id.
     ///
     /// # Cost
-    /// One round trip; the server examines one document. A refused write takes a second round trip, which reads the reason.
-    /// It retries only if another writer removed the reason in between.
+    /// One round trip; the server examines one document. A refused write takes a second one, which reads the reason.
     ///
     /// # Cancel safety
-    /// The child is stored or not, as a whole. Retry it: `AlreadyExists` means that it is stored.
+    /// The child is stored or not. Retry it: `AlreadyExists` means that it is stored.
     ///
     /// # Errors
-    /// The child is not stored, unless the [outcome is unknown](Error::is_outcome_unknown). Then retry: `AlreadyExists`
-    /// means that the first call stored it. With nothing stored: [`LimitReached`], [`NotFound`] when there is no such
-    /// parent, [`NewerVersion`] when it is [migrated to a subset](crate#migrations), [`AlreadyExists`] when it has a child
-    /// with this id, also if it is full, [`InvalidArgument`] and [`InvalidItemId`] for ids of invalid types, [`Encode`],
-    /// [`TooLarge`] when the parent would exceed 16 MiB, [`Corrupt`] when its children are not an array, [`DuplicateKey`]
-    /// by a unique index of your own, and [`Contention`].
+    /// - [`NotFound`]: there is no such parent.
+    /// - [`LimitReached`]: the parent is full.
+    /// - [`AlreadyExists`]: the parent has a child with this id, also if it is full.
+    /// - [`InvalidItemId`]: the child has no valid id.
+    /// - [`NewerVersion`]: the parent is [migrated to a subset](crate#migrations).
+    /// - [`Corrupt`]: the parent's children are not an array.
     pub fn add_child(&self, parent: impl IntoId, child: &C) -> Write<'_, ()> {
         let (shared, parent, child) = (self.shared(), DocumentId::new(parent), encode(child));
         Write::new(shared.operation("add_child"), async move |session| {
@@ -87,17 +86,15 @@ impl<P: Serialize, C> EmbeddedRepository<P, C> {
     /// One round trip.
     ///
     /// # Cancel safety
-    /// The parent is stored with its children, or not at all. Retry it: `AlreadyExists` means that it is stored. Without an
-    /// `_id`, a retry can store it twice.
+    /// The parent is stored or not. Retry it: `AlreadyExists` means that it is stored. Without an `_id`, a retry can store
+    /// it twice.
     ///
     /// # Errors
-    /// With nothing sent: [`Encode`], [`InvalidArgument`] when its `_id` has an invalid type, its children are not an
-    /// array, one of them is not a document, two have the same id, or it has the field of a parent that is [migrated to a
-    /// subset](crate#migrations), [`InvalidItemId`] when a child has no valid id,
-    /// [`LimitReached`] when it has more children than it may, and [`TooLarge`] when it would exceed 16 MiB.
-    ///
-    /// With nothing stored: [`AlreadyExists`] when there is a parent with this `_id`, and [`DuplicateKey`] by a unique
-    /// index of your own.
+    /// - [`InvalidArgument`]: its children are not an array of documents, or two have the same id. Or it has the field of a
+    ///   parent that is [migrated to a subset](crate#migrations).
+    /// - [`InvalidItemId`]: a child has no valid id.
+    /// - [`LimitReached`]: it has more children than it may.
+    /// - [`AlreadyExists`]: there is a parent with this `_id`.
     pub fn insert(&self, parent: &P) -> Write<'_, Inserted> {
         let shared = self.shared();
         let parent = encode_parent(&shared.settings, parent);
@@ -125,14 +122,15 @@ impl<P: Serialize, C> EmbeddedRepository<P, C> {
     /// One round trip for each 8 MB of parents.
     ///
     /// # Cancel safety
-    /// The first parents are stored, or all, or none. Call it again: `AlreadyExists` means that some are stored. Then insert
-    /// those that [`find`](Self::find) does not find. Without an `_id`, a retry can store one twice.
+    /// Some parents are stored. Call it again: `AlreadyExists` means that some are stored. Then insert the parents that
+    /// [`find`](Self::find) does not find. Without an `_id`, a retry can store one twice.
     ///
     /// # Errors
-    /// With nothing sent, those of [`insert`](Self::insert) of which nothing is sent, for any of the parents.
-    ///
-    /// [`AlreadyExists`] and [`DuplicateKey`] for a parent that the server refuses. Those before it are stored: their
-    /// number is the [`stored_count`](mongo_patterns_core::Error::stored_count). In a transaction of the caller, nothing is.
+    /// - The errors of [`insert`](Self::insert), for any of the parents. Without `AlreadyExists` and `DuplicateKey`, nothing
+    ///   is sent.
+    /// - [`AlreadyExists`], [`DuplicateKey`]: the server refuses a parent. The parents before it are stored, and
+    ///   [`stored_count`](mongo_patterns_core::Error::stored_count) is their number. In a transaction of the caller, none
+    ///   is.
     pub fn insert_many(&self, parents: &[P]) -> Write<'_, Vec<Inserted>> {
         let shared = self.shared();
         let parents = parents.iter().map(|parent| encode_parent(&shared.settings, parent));
@@ -179,8 +177,7 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// The child is removed or not. Retry it: [`found`](Removed::found) is `false` if it was removed.
     ///
     /// # Errors
-    /// With nothing changed: [`NotFound`] when there is no such parent, [`NewerVersion`], [`InvalidArgument`] and
-    /// [`InvalidItemId`] for ids of invalid types, [`Corrupt`] and [`Contention`].
+    /// - [`NotFound`]: there is no such parent.
     pub fn remove_child(&self, parent: impl IntoId, child_id: impl IntoId) -> Write<'_, Removed> {
         let (shared, parent, child) = (
             self.shared(),
@@ -216,20 +213,19 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// ```
     ///
     /// One command compares and writes on the server, so it never loses or restores a child that another writer adds,
-    /// removes or changes at the same time. Idempotent: safe to retry.
+    /// removes or changes. Idempotent: safe to retry.
     ///
     /// # Cost
-    /// One round trip; the server examines one document and compares each id with each child, which takes some milliseconds
-    /// for a hundred. A refused write takes a second one, which reads the reason.
+    /// One round trip; the server compares each id with each child, which takes some milliseconds for a hundred. A refused
+    /// write takes a second one, which reads the reason.
     ///
     /// # Cancel safety
-    /// The children are in the new order or in the old one. Idempotent: retry it.
+    /// The children are in the new order or in the old one. Retry it.
     ///
     /// # Errors
-    /// With nothing changed: [`ChildSetMismatch`] when the ids are not those of all children, for example because
-    /// another writer added or removed one; [`NotFound`] when there is no such parent, [`NewerVersion`],
-    /// [`InvalidArgument`] when an id is repeated or the parent's `_id` has an invalid type, [`InvalidItemId`],
-    /// [`Corrupt`] and [`Contention`].
+    /// - [`ChildSetMismatch`]: the ids are not those of all children, for example because another writer added or removed one.
+    /// - [`NotFound`]: there is no such parent.
+    /// - [`InvalidArgument`]: an id is repeated.
     pub fn reorder_children<I: IntoId>(
         &self,
         parent: impl IntoId,
@@ -274,11 +270,12 @@ impl<P, C: Serialize> EmbeddedRepository<P, C> {
     /// One round trip; the server examines one document. A refused write takes a second one, which reads the reason.
     ///
     /// # Cancel safety
-    /// The child is replaced or not, as a whole. Idempotent: retry it.
+    /// The child is replaced or not. Retry it.
     ///
     /// # Errors
-    /// With nothing changed: [`NotFound`] when there is no such parent, [`ChildNotFound`] when it has no such child,
-    /// and those of [`add_child`](Self::add_child) except `LimitReached` and `AlreadyExists`.
+    /// - [`NotFound`]: there is no such parent.
+    /// - [`ChildNotFound`]: the parent has no such child.
+    /// - The errors of [`add_child`](Self::add_child) except `LimitReached` and `AlreadyExists`.
     pub fn replace_child(&self, parent: impl IntoId, child: &C) -> Write<'_, Updated> {
         let (shared, parent, child) = (self.shared(), DocumentId::new(parent), encode(child));
         Write::new(shared.operation("replace_child"), async move |session| {
@@ -307,19 +304,19 @@ impl<P, C: Serialize> EmbeddedRepository<P, C> {
     /// It is the write of the [attribute pattern](crate#cookbook), whose children are pairs of a name and a value.
     ///
     /// # Guarantees
-    /// When it returns, the child is stored once, to the collection's write concern, and the other children are as they
-    /// were. Safe for concurrent writers: a parent never has more children than its bound, and never two with the same id.
-    /// Of several writers of one child, the last one wins. In a full parent, a stored child can still be replaced.
+    /// When it returns, the child is stored once, to the collection's write concern. For any number of concurrent writers, a
+    /// parent never has more children than its bound, and never two with the same id. Of several writers of one child, the
+    /// last one wins. In a full parent, a stored child can still be replaced.
     ///
     /// # Cost
     /// One round trip; the server examines one document. A refused write takes a second one, which reads the reason.
     ///
     /// # Cancel safety
-    /// The child is stored or not, as a whole. Idempotent: retry it. `inserted` is `false` if the first call added the child.
+    /// The child is stored or not. Retry it. `inserted` is `false` if the first call added the child.
     ///
     /// # Errors
-    /// With nothing changed: [`LimitReached`] when the parent is full and has no such child, and the others of
-    /// [`add_child`](Self::add_child) except `AlreadyExists`.
+    /// - [`LimitReached`]: the parent is full and has no such child.
+    /// - The errors of [`add_child`](Self::add_child), except `AlreadyExists`.
     pub fn upsert_child(&self, parent: impl IntoId, child: &C) -> Write<'_, Upserted> {
         let (shared, parent, child) = (self.shared(), DocumentId::new(parent), encode(child));
         Write::new(shared.operation("upsert_child"), async move |session| {

@@ -110,9 +110,6 @@ pub(crate) fn has_child(settings: &Settings, parent: &RawDocument, id: &ChildId)
 }
 
 /// Decodes a parent as the repository's type.
-///
-/// # Errors
-/// Those of [`check_not_migrated`], and `Decode`.
 pub(crate) fn decode_parent<P: DeserializeOwned>(settings: &Settings, document: &RawDocument) -> Result<P> {
     check_not_migrated(settings, document)?;
     let text =
@@ -122,9 +119,6 @@ pub(crate) fn decode_parent<P: DeserializeOwned>(settings: &Settings, document: 
 
 /// Refuses a parent that a subset repository manages, whose array has only the first of its children, and one whose migration
 /// has begun.
-///
-/// # Errors
-/// [`NewerVersion`](ErrorKind::NewerVersion).
 pub(crate) fn check_not_migrated(settings: &Settings, parent: &RawDocument) -> Result<()> {
     let version = settings.version();
     if !matches!(parent.get(version.as_str()), Ok(Some(_))) {
@@ -137,9 +131,6 @@ pub(crate) fn check_not_migrated(settings: &Settings, parent: &RawDocument) -> R
 }
 
 /// Decodes the one child of a parent that was read without its others.
-///
-/// # Errors
-/// Those of [`check_not_migrated`], and `Decode`.
 pub(crate) fn decode_child<C: DeserializeOwned>(settings: &Settings, parent: &RawDocument) -> Result<Option<C>> {
     check_not_migrated(settings, parent)?;
     let field = settings.children.as_str();

@@ -15,8 +15,10 @@ use crate::write::change::Request;
 use crate::write::joined::change;
 
 impl<D> HistoryRepository<D> {
-    /// Deletes the current document, and stores the deletion as a revision without content. The history remains. The revision has what
-    /// other repositories [own](mongo_patterns_core::catalog#owners) in the document, for a [`restore`](Self::restore).
+    /// Deletes the current document, and stores the deletion as a revision without content. The history remains.
+    ///
+    /// The revision keeps the fields that other repositories [own](mongo_patterns_core::catalog#owners), for a
+    /// [`restore`](Self::restore).
     // proof: together::deleted::a_deleted_document_is_restored_with_what_others_had_at_its_deletion, together::deleted::a_document_on_which_others_depend_is_deleted_by_their_call
     ///
     /// ```no_run
@@ -30,26 +32,22 @@ impl<D> HistoryRepository<D> {
     /// ```
     ///
     /// # Through a trash
-    /// [`through`](Delete::through) a trash, which keeps the document as it is before the deletion. A document that the trash
-    /// restores gets the number after that of the deletion with its next write.
+    /// [`through`](Delete::through) a trash, which keeps the document as it is before the deletion. A restored document
+    /// continues after the number of the deletion.
     // proof: together::histories::a_document_with_a_history_is_kept_by_a_trash,
     // together::histories::a_deletion_through_a_trash_has_four_round_trips_more
     ///
     /// # Cost
-    /// Four round trips, each of which examines at most one document: the change into the revision of the deletion, its
-    /// copy, the deletion, and the commit. The first write of a repository has three more, and one if its `ensure_indexes()` was not
-    /// called. Through a trash four more.
+    /// Four round trips, each of which examines at most one document. The first write of a repository has three or four
+    /// more. Through a trash four more.
     ///
     /// # Cancel safety
-    /// It has no effect, unless its commit had begun, which completes, or its transaction also has changes of other calls.
-    ///
-    /// Call it again: it finds nothing if it took effect.
+    /// It has an effect as a whole or not at all. Call it again: it finds nothing if it took effect.
     ///
     /// # Errors
-    /// As [`update`](Self::update), but no [`NotFound`]: then [`found`](DeletedDocument::found) is `false`.
-    ///
-    /// [`SettingsMismatch`], with nothing deleted, where documents of another repository depend on the document, such as the
-    /// children of a subset: call what the error names, and pass this repository to its `through(..)`.
+    /// - The errors of [`update`](Self::update), but no [`NotFound`]: [`found`](DeletedDocument::found) is `false`.
+    /// - [`SettingsMismatch`]: documents of another repository depend on the document, such as the children of a subset.
+    ///   Call what the error names, and pass this repository to its `through(..)`.
     pub fn delete(&self, id: impl IntoId) -> Delete<'_> {
         Delete::create(self.shared(), DocumentId::new(id), None, Document::new(), Vec::new())
     }
@@ -70,8 +68,8 @@ action! {
     expecting(revision: u64) => expected = Some(revision);
 
     /// Describes the deletion, by values of the [fields that describe a
-    /// change](crate::HistoryRepositoryBuilder::change_fields). Each call replaces them, and one without them removes
-    /// them. Other fields are refused with [`InvalidArgument`].
+    /// change](crate::HistoryRepositoryBuilder::change_fields). Each call replaces them. Other fields are refused with
+    /// [`InvalidArgument`].
     with(fields: Document) => with = fields;
 
     "delete" => DeletedDocument

@@ -8,8 +8,10 @@ use crate::repository::HistoryRepository;
 use crate::write::delete_old::{Keep, delete_old};
 
 impl<D> HistoryRepository<D> {
-    /// Deletes the revisions of a document that are not needed to read it as of a time or later. The one that was valid at this
-    /// time remains, and so does the newest one, because the next one continues its number.
+    /// Deletes the revisions of a document that are not needed to read it as of a time or later.
+    ///
+    /// The newest revision that is not later than the time stays, because it was valid then. So does the newest revision of
+    /// all, because the next one continues its number.
     ///
     /// ```no_run
     /// # use mongo_patterns::mongodb::bson::DateTime;
@@ -21,21 +23,18 @@ impl<D> HistoryRepository<D> {
     /// # }
     /// ```
     ///
-    /// The oldest revisions first. Safe for concurrent writers.
+    /// The oldest revisions are deleted first. Safe for concurrent writers.
     ///
     /// # Cost
     /// Two round trips, which examine the deleted documents and one more.
     ///
     /// # Cancel safety
     /// None, some or all of the revisions are deleted, from the oldest. Call it again.
-    ///
-    /// # Errors
-    /// With nothing deleted: [`InvalidArgument`] for an invalid id, and [`IndexMissing`].
     pub fn delete_before(&self, id: impl IntoId, time: DateTime) -> Write<'_, Deleted> {
         self.delete_old("delete_before", DocumentId::new(id), Keep::Since(time))
     }
 
-    /// Deletes the oldest revisions of a document, but for this number of the newest ones, at least 1.
+    /// Deletes the oldest revisions of a document, except this number of the newest, at least 1.
     ///
     /// ```no_run
     /// # async fn f(policies: mongo_patterns::history::HistoryRepository<()>) -> mongo_patterns::Result<()> {
@@ -47,14 +46,13 @@ impl<D> HistoryRepository<D> {
     /// Safe for concurrent writers.
     ///
     /// # Cost
-    /// That of [`delete_before`](Self::delete_before).
+    /// As [`delete_before`](Self::delete_before).
     ///
     /// # Cancel safety
-    /// That of [`delete_before`](Self::delete_before).
+    /// As [`delete_before`](Self::delete_before).
     ///
     /// # Errors
-    /// Those of [`delete_before`](Self::delete_before), and [`InvalidArgument`] for 0, because the newest revision continues the
-    /// numbers of the history.
+    /// - [`InvalidArgument`]: 0, because the newest revision continues the numbers of the history.
     pub fn keep_last(&self, id: impl IntoId, revisions: u64) -> Write<'_, Deleted> {
         self.delete_old("keep_last", DocumentId::new(id), Keep::Last(revisions))
     }

@@ -30,33 +30,25 @@ impl<D: Serialize> HistoryRepository<D> {
     /// ```
     ///
     /// # Cost
-    /// Four round trips, each of which examines at most one document: the newest revision, the insert, its copy, and the
-    /// commit. The first write of a repository has three more.
+    /// Four round trips, each of which examines at most one document. The first write of a repository has three more.
     ///
     /// # Cancel safety
-    /// It has no effect, unless its commit had begun, which completes.
-    ///
-    /// Call it again: `AlreadyExists` means that the document is stored.
+    /// It has an effect as a whole or not at all. Call it again: `AlreadyExists` means that the document is stored.
     ///
     /// # Errors
-    /// With nothing stored:
-    ///
-    /// - [`AlreadyExists`] when there is a document with this id.
-    /// - [`DuplicateKey`] when its `_id` is used, or of a unique index of the application.
-    /// - [`InvalidArgument`] when the document has no valid id, or a field that the pattern uses for itself, such as
-    ///   `deleted`, or one that describes the change.
-    /// - [`Encode`], and [`TooLarge`] when the document exceeds 16 MiB.
-    /// - [`IndexMissing`], [`Contention`], and [`Unsupported`] on a standalone.
-    ///
-    /// If the outcome is unknown, call it again.
+    /// - [`AlreadyExists`]: there is a document with this id.
+    /// - [`DuplicateKey`]: its `_id` is used, or a unique index of the application refuses it.
+    /// - [`InvalidArgument`]: the document has no valid id, or a field that the pattern uses for itself, such as `deleted`,
+    ///   or a field that describes the change.
     pub fn insert(&self, document: &D) -> Insert<'_> {
         let shared = self.shared();
         Insert::create(shared, encode(&shared.settings, document), Document::new())
     }
 
-    /// Inserts documents, and stores the revision 1 of each: all or none, in one transaction. Documents that were deleted
-    /// continue after the revision of their deletion. The server ends the transaction after 60 seconds: insert thousands of
-    /// documents in several calls.
+    /// Inserts documents, and stores the revision 1 of each: all or none, in one transaction.
+    ///
+    /// Documents that were deleted continue after the revision of their deletion. The server ends the transaction after 60
+    /// seconds: insert thousands of documents in several calls.
     ///
     /// ```no_run
     /// # use mongo_patterns::history::HistoryRepository;
@@ -71,19 +63,16 @@ impl<D: Serialize> HistoryRepository<D> {
     /// Returns the revisions in the order of the documents.
     ///
     /// # Cost
-    /// Five round trips for any number of documents, and more beyond 48 MB of them: the clock of the server, the newest
-    /// revisions, the insert, the copies, and the commit. In a transaction of the caller as many: no commit, and one read of
-    /// documents that exist. The first write of a repository has three more.
-    ///
+    /// Five round trips for any number of documents, and more beyond 48 MB. The first write of a repository has three more.
     /// Of documents that were deleted, the server reads all revisions.
     ///
     /// # Cancel safety
-    /// It has no effect, unless its commit had begun, which completes. Call it again: `AlreadyExists` means that all are
-    /// stored, or some by another call.
+    /// It has an effect as a whole or not at all. Call it again: `AlreadyExists` means that all are stored, or some by
+    /// another call.
     ///
     /// # Errors
-    /// With nothing stored, those of [`insert`](Self::insert), for any of the documents. [`AlreadyExists`] also when two of
-    /// them have the same id.
+    /// - The errors of [`insert`](Self::insert), for any of the documents.
+    /// - [`AlreadyExists`]: also if two of the documents have the same id.
     pub fn insert_many(&self, documents: &[D]) -> InsertMany<'_> {
         let shared = self.shared();
         let documents = documents.iter().map(|document| encode(&shared.settings, document));
@@ -101,8 +90,8 @@ action! {
     with session;
 
     /// Describes the insert, by values of the [fields that describe a
-    /// change](crate::HistoryRepositoryBuilder::change_fields). Each call replaces them, and one without them removes
-    /// them. Other fields are refused with [`InvalidArgument`].
+    /// change](crate::HistoryRepositoryBuilder::change_fields). Each call replaces them. Other fields are refused with
+    /// [`InvalidArgument`].
     with(fields: Document) => with = fields;
 
     "insert" => Recorded

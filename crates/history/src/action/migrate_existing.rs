@@ -11,12 +11,12 @@ use crate::repository::{HistoryRepository, Shared};
 use crate::results::Migrated;
 
 impl<D> HistoryRepository<D> {
-    /// Migrates existing collections: those that the manual's recipe has written, current documents without a history, and
-    /// documents with an [embedded](MigrateExisting::embedded_versions) array of their earlier versions.
+    /// Migrates existing collections: written by the manual's recipe, without a history, or with an
+    /// [embedded](MigrateExisting::embedded_versions) array of earlier versions in each document.
     ///
-    /// It deletes revisions that are stored twice with equal content, creates the indexes, gives the number 1 and a time to
-    /// current documents without them, and stores the missing copies of the current documents. It invents no missing revisions:
-    /// [`verify`](Self::verify) reports them, and times that go back.
+    /// It deletes revisions that are stored twice with equal content, and creates the indexes. Current documents without a
+    /// number get the number 1 and a time, and a copy. It invents no missing revisions: [`verify`](Self::verify) reports
+    /// them, and times that go back.
     ///
     /// ```no_run
     /// # async fn f(policies: mongo_patterns::history::HistoryRepository<i32>) -> mongo_patterns::Result<()> {
@@ -29,31 +29,29 @@ impl<D> HistoryRepository<D> {
     /// # }
     /// ```
     ///
-    /// Every write replaces the number and the time of a document. So the call refuses documents that have only one of the two
-    /// fields: no repository has written it, and it is probably a field of your own with the name of
+    /// Every write replaces the number and the time of a document. So the call refuses documents with only one of the two
+    /// fields, which is probably a field of your own with the name of
     /// [`revision_field`](crate::HistoryRepositoryBuilder::revision_field) or
-    /// [`time_field`](crate::HistoryRepositoryBuilder::time_field). A document with both is taken for one
-    /// of the recipe. With [embedded versions](MigrateExisting::embedded_versions), a time without a number is that of the
+    /// [`time_field`](crate::HistoryRepositoryBuilder::time_field). A document with both is taken for a document of the
+    /// recipe. With [embedded versions](MigrateExisting::embedded_versions), a time without a number is the time of the
     /// newest version.
     ///
-    /// Stop all programs that write to the collections without this crate first. Repositories can write during it: a document
-    /// gets its number after its copy is stored, and before that they refuse to write it. It can be interrupted and called again.
+    /// Stop all programs that write to the collections without this crate first. Repositories can write during it: they
+    /// refuse a document until it is migrated. It can be interrupted and called again.
     ///
     /// # Cost
-    /// Ten round trips, seven more the first time, one for each chunk, and one for each further 1000 documents. If documents have
-    /// no number, one more for each chunk, and another one with embedded versions. If numbers are stored twice, one more, two for
-    /// each of these numbers, and one for each 1000 revisions to delete. The server reads both collections several times.
+    /// Ten round trips, seven more the first time, up to three for each chunk, and one for each further 1000 documents. If
+    /// numbers are stored twice, two for each of these numbers. The server reads both collections several times.
     ///
     /// # Cancel safety
-    /// It stops between two steps, and the server may still execute the last command. Call it again: each step is idempotent,
-    /// and changes nothing of the documents that are migrated.
+    /// It stops between two steps, and the server may still execute the last command. Call it again: each step is
+    /// idempotent.
     ///
     /// # Errors
-    /// With nothing changed: [`Unsupported`] on a standalone, [`SettingsMismatch`] when the
-    /// [catalog](mongo_patterns_core::catalog) has other settings, and
-    /// [`Corrupt`] when a document has no valid id, number or time, when one has the field of a deletion, or of the number
-    /// and the time only one, when one has revisions and no number, and when two revisions with the same number differ. Those of
-    /// [`ensure_indexes`](Self::ensure_indexes) after the deletion of equal revisions.
+    /// - [`SettingsMismatch`]: the [catalog](mongo_patterns_core::catalog) has other settings.
+    /// - [`Corrupt`]: a document has no valid id, number or time, only one of number and time, revisions and no number, or
+    ///   the field of a deletion. Or two revisions with the same number differ.
+    /// - The errors of [`ensure_indexes`](Self::ensure_indexes) after the deletion of equal revisions.
     pub fn migrate_existing(&self) -> MigrateExisting<'_> {
         MigrateExisting::with_defaults(self.shared(), None)
     }

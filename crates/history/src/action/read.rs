@@ -14,7 +14,8 @@ use crate::results::{Current, Diff, Revision, no_revision};
 
 impl<D: DeserializeOwned> HistoryRepository<D> {
     /// Reads the revision that a document had at a time: the newest one whose time is not later. `None` if the document did
-    /// not exist yet, or if that revision was deleted. For a document that was deleted then, the revision has no document.
+    /// not exist yet, or if that revision was deleted by `delete_before`. A document that was deleted then has a revision
+    /// without a document.
     ///
     /// ```no_run
     /// # use mongo_patterns::history::HistoryRepository;
@@ -27,16 +28,12 @@ impl<D: DeserializeOwned> HistoryRepository<D> {
     /// # }
     /// ```
     ///
-    /// The times of a document strictly increase, whatever the clocks of the servers are, so the answer for a past time
-    /// does not change. The answer for the present millisecond can: a write in it has its time, and several writes in one
-    /// millisecond have the times of the next ones, 1 ms apart. So `as_of(.., DateTime::now())` can be older than what
-    /// [`get`](Self::get) returns, which is the newest revision.
+    /// The times of a document strictly increase, whatever the clocks are, so the answer for a past time does not change.
+    /// Several writes in one millisecond get times that are 1 ms apart. So `as_of(.., DateTime::now())` can be older than
+    /// the newest revision, which [`get`](Self::get) returns.
     ///
     /// # Cost
     /// One round trip, which examines one document, however long the history is.
-    ///
-    /// # Errors
-    /// [`InvalidArgument`] for an invalid id, [`IndexMissing`], [`Decode`], and [`Corrupt`].
     pub fn as_of(&self, id: impl IntoId, time: DateTime) -> Read<'_, Option<Revision<D>>> {
         let (shared, id) = (self.shared(), DocumentId::new(id));
         Read::new(shared.operation("as_of"), async move |mut conn| {
@@ -63,9 +60,6 @@ impl<D: DeserializeOwned> HistoryRepository<D> {
     ///
     /// # Cost
     /// One round trip, which examines at most one document.
-    ///
-    /// # Errors
-    /// [`InvalidArgument`] for an invalid id, [`IndexMissing`], [`Decode`], and [`Corrupt`].
     pub fn at(&self, id: impl IntoId, revision: u64) -> Read<'_, Option<Revision<D>>> {
         let (shared, id) = (self.shared(), DocumentId::new(id));
         Read::new(shared.operation("at"), async move |mut conn| {
@@ -93,8 +87,7 @@ impl<D> HistoryRepository<D> {
     /// Two round trips, each of which examines one document.
     ///
     /// # Errors
-    /// [`NotFound`] when the document does not have one of the revisions, [`InvalidArgument`] for an invalid id, and
-    /// [`IndexMissing`].
+    /// - [`NotFound`]: the document does not have one of the revisions.
     pub fn diff(&self, id: impl IntoId, from: u64, to: u64) -> Read<'_, Diff> {
         let (shared, id, revisions) = (self.shared(), DocumentId::new(id), [from, to]);
         Read::new(shared.operation("diff"), async move |mut conn| {
@@ -127,9 +120,6 @@ impl<D: DeserializeOwned> HistoryRepository<D> {
     ///
     /// # Cost
     /// One round trip, which examines one document.
-    ///
-    /// # Errors
-    /// [`InvalidArgument`] for an invalid id, [`IndexMissing`], and [`Decode`].
     pub fn get(&self, id: impl IntoId) -> Read<'_, Option<Current<D>>> {
         let (shared, id) = (self.shared(), DocumentId::new(id));
         Read::new(shared.operation("get"), async move |mut conn| {
@@ -153,13 +143,8 @@ impl<D: DeserializeOwned> HistoryRepository<D> {
     /// # }
     /// ```
     ///
-    /// The filter is the caller's own, as for the driver's `find`.
-    ///
     /// # Cost
-    /// One round trip, and one for each further batch of the cursor. An index of your own serves the filter.
-    ///
-    /// # Errors
-    /// [`Decode`], and those of the driver, as for a filter that the server refuses.
+    /// One round trip for each batch of the cursor. An index of your own serves the filter.
     pub fn find(&self, filter: Document) -> Find<'_, Current<D>> {
         let shared = self.shared();
         Find::new(shared.operation("find"), filter, |document| {

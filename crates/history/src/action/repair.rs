@@ -5,11 +5,11 @@ use crate::repair::repairs;
 use crate::repository::HistoryRepository;
 
 impl<D> HistoryRepository<D> {
-    /// Repairs the findings of [`verify`](Self::verify), one by one: it stores missing copies of current documents, and what
-    /// another program wrote to a current document as its next revision.
+    /// Repairs the findings of [`verify`](Self::verify): stores missing copies of current documents, and changes of other
+    /// programs as the next revision.
     ///
-    /// It invents nothing: missing revisions and reversed times stay as they are. A document that is behind its revisions is
-    /// stored as the next one.
+    /// It invents nothing: missing revisions and reversed times stay. A document that is behind its revisions is stored as
+    /// the next one.
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
@@ -28,13 +28,13 @@ impl<D> HistoryRepository<D> {
     /// ```
     ///
     /// # Cost
-    /// That of [`verify`](Self::verify), and up to five round trips for each repair.
+    /// As [`verify`](Self::verify), and up to five round trips for each repair.
     ///
     /// # Cancel safety
     /// Each document is either repaired or unchanged. Call it again: it repairs the rest.
     ///
     /// # Errors
-    /// Those of [`verify`](Self::verify), as the last item of the stream.
+    /// - The errors of [`verify`](Self::verify).
     pub fn repair(&self) -> Repair<'_, Problem, Unrepaired> {
         let shared = self.shared();
         Repair::new(shared.ensure(), |reporter, dry_run| repairs(shared, reporter, dry_run))

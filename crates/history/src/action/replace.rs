@@ -17,8 +17,7 @@ use crate::write::joined::change;
 impl<D: Serialize> HistoryRepository<D> {
     /// Replaces the content of the current document, and stores it as a new revision, also if it equals the previous one.
     ///
-    /// The document keeps its id and its `_id`, and the repository sets the revision and the time, whatever the new document
-    /// has in these fields.
+    /// The document keeps its id and its `_id`, and the repository sets the revision and the time.
     ///
     /// ```no_run
     /// # use mongo_patterns::history::HistoryRepository;
@@ -34,22 +33,22 @@ impl<D: Serialize> HistoryRepository<D> {
     /// # }
     /// ```
     ///
-    /// What other repositories [own](mongo_patterns_core::catalog#owners) in the document stays as it is, whatever the new document has
-    /// in these fields.
+    /// Fields that other repositories [own](mongo_patterns_core::catalog#owners) stay as they are, whatever the new document
+    /// has in them.
     ///
     /// Without [`expecting`](Replace::expecting), it overwrites changes that others have made since you read the document.
     /// Their revisions remain.
     ///
     /// # Cost
-    /// As [`update`](Self::update), on a sharded cluster too without the additional round trip. A repository whose
-    /// `ensure_indexes()` was not called reads once, by one more, what others own.
+    /// As [`update`](Self::update). A repository whose `ensure_indexes()` was not called needs one more once.
     ///
     /// # Cancel safety
     /// As [`update`](Self::update).
     ///
     /// # Errors
-    /// As [`update`](Self::update). [`InvalidArgument`] also when the document has another id, or a field that the
-    /// pattern uses for itself, or one that describes the change. [`Encode`], with nothing sent.
+    /// - The errors of [`update`](Self::update).
+    /// - [`InvalidArgument`]: the document has another id, or a field that the pattern uses for itself, or a field that
+    ///   describes the change.
     pub fn replace(&self, id: impl IntoId, document: &D) -> Replace<'_> {
         let shared = self.shared();
         let replacement = DocumentId::new(id).and_then(|id| {
@@ -74,8 +73,8 @@ action! {
     expecting(revision: u64) => expected = Some(revision);
 
     /// Describes the replacement, by values of the [fields that describe a
-    /// change](crate::HistoryRepositoryBuilder::change_fields). Each call replaces them, and one without them removes
-    /// them. Other fields are refused with [`InvalidArgument`].
+    /// change](crate::HistoryRepositoryBuilder::change_fields). Each call replaces them. Other fields are refused with
+    /// [`InvalidArgument`].
     with(fields: Document) => with = fields;
 
     "replace" => Recorded

@@ -11,8 +11,8 @@ use crate::write::restore::restore;
 impl<D> HistoryRepository<D> {
     /// Restores the content of a revision, as a new revision. The history remains. A deleted document is inserted again.
     ///
-    /// What other repositories [own](mongo_patterns_core::catalog#owners) in the document stays as it is. A deleted document has it as it
-    /// was at the deletion, or, if another program deleted it, as in the last revision before.
+    /// Fields that other repositories [own](mongo_patterns_core::catalog#owners) stay as they are. A deleted document gets
+    /// them back as they were at the deletion, or, if another program deleted it, as in the last revision.
     // proof: together::replaced::each_call_keeps_what_each_other_repository_owns, together::deleted::a_deleted_document_is_restored_with_what_others_had_at_its_deletion
     ///
     /// ```no_run
@@ -24,16 +24,17 @@ impl<D> HistoryRepository<D> {
     /// ```
     ///
     /// # Cost
-    /// That of [`upsert`](Self::upsert), and one more round trip for the revision. For a deleted document in which others own
+    /// As [`upsert`](Self::upsert), and one more round trip for the revision. For a deleted document in which others own
     /// fields, one or two more.
     ///
     /// # Cancel safety
     /// As [`update`](Self::update).
     ///
     /// # Errors
-    /// As [`update`](Self::update), but [`NotFound`] when the document has no such revision, or when a revision is
-    /// [expected](Restore::expecting) and the document does not exist. [`InvalidArgument`] also for the revision of a
-    /// deletion.
+    /// - The errors of [`update`](Self::update).
+    /// - [`NotFound`]: the document has no such revision. Or a revision is [expected](Restore::expecting), and the document
+    ///   does not exist.
+    /// - [`InvalidArgument`]: the revision is a deletion.
     pub fn restore(&self, id: impl IntoId, revision: u64) -> Restore<'_> {
         Restore::create(self.shared(), DocumentId::new(id), revision, None, Document::new())
     }
@@ -54,8 +55,8 @@ action! {
     expecting(revision: u64) => expected = Some(revision);
 
     /// Describes the restoration, by values of the [fields that describe a
-    /// change](crate::HistoryRepositoryBuilder::change_fields). Each call replaces them, and one without them removes
-    /// them. Other fields are refused with [`InvalidArgument`].
+    /// change](crate::HistoryRepositoryBuilder::change_fields). Each call replaces them. Other fields are refused with
+    /// [`InvalidArgument`].
     with(fields: Document) => with = fields;
 
     "restore" => Recorded

@@ -33,9 +33,6 @@ impl<D: DeserializeOwned> HistoryRepository<D> {
     ///
     /// # Cost
     /// One round trip for each page, which examines one document more than the page has.
-    ///
-    /// # Errors
-    /// Those of every [page](List::page), [`InvalidArgument`] for an invalid id, [`IndexMissing`], [`Decode`], and [`Corrupt`].
     pub fn revisions(&self, id: impl IntoId) -> List<'_, Revision<D>, RevisionToken> {
         let (shared, types) = (self.shared(), PhantomData);
         let revisions = DocumentId::new(id).map(|id| Revisions { shared, id, types });

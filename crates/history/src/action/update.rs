@@ -43,27 +43,26 @@ impl<D> HistoryRepository<D> {
     /// A pipeline is a `Vec` of stages, each `$set` (or `$addFields`) or `$unset`. Its expressions are the caller's: wrap
     /// untrusted values in `$literal`.
     ///
-    /// Refused, with nothing sent: a document without operators, other operators and stages, positional operators in
-    /// paths (`$`, `$[]`, `$[x]`), two paths of which one contains the other, and changes of the id, the revision, the
-    /// time, `_id`, or a field that describes the change.
+    /// Refused, with nothing sent: a document without operators, other operators and stages, positional operators in paths
+    /// (`$`, `$[]`, `$[x]`), two paths if one contains the other, and changes of the id, the revision, the time, `_id`, or a
+    /// field that describes the change.
     ///
     /// # Cost
-    /// Three round trips, each of which examines at most one document: the update, its copy, and the commit. One more on a
-    /// sharded cluster for an update by operators, and two more if the server's clock is behind the time of the document.
-    /// The first write of a repository has three more. Concurrent changes of one document share transactions: see
-    /// [lanes](crate#lanes). Eight more for a document [with an old number](crate#documents-with-an-old-number), once.
+    /// Three round trips, each of which examines at most one document. One more on a sharded cluster for an update by
+    /// operators, and two if the server's clock is behind the time of the document. The first write of a repository has
+    /// three more. Concurrent changes of one document share transactions: see [lanes](crate#lanes).
     ///
     /// # Cancel safety
-    /// It has no effect, unless its commit had begun, which completes, or its transaction also has changes of other calls.
-    ///
-    /// With [`expecting`](Update::expecting) it is safe to retry: an update that took effect is not repeated.
+    /// It has an effect as a whole or not at all. With [`expecting`](Update::expecting) it is safe to retry: an update that
+    /// took effect is not repeated.
     ///
     /// # Errors
-    /// With nothing changed: [`NotFound`], [`RevisionMismatch`] when the document is not at the expected revision,
-    /// [`NotMigrated`] when it has no revision, [`InvalidArgument`] for the refused updates above, for one that does not
-    /// suit the stored document, such as `$inc` of a text, or for an invalid id, [`TooLarge`] when the document would
-    /// exceed 16 MiB, [`DuplicateKey`] of a unique index of the application, [`Corrupt`] when the number or the time of the
-    /// document or of its newest revision is invalid, [`IndexMissing`], [`Contention`], and [`Unsupported`] on a standalone.
+    /// - [`NotFound`]: there is no such document.
+    /// - [`RevisionMismatch`]: the document is not at the expected revision.
+    /// - [`NotMigrated`]: the document has no revision.
+    /// - [`InvalidArgument`]: a refused update, or an update that does not suit the stored document, such as `$inc` of a
+    ///   text.
+    /// - [`Corrupt`]: the number or the time of the document or of its newest revision is invalid.
     pub fn update(&self, id: impl IntoId, update: impl Into<UpdateModifications>) -> Update<'_> {
         Update::create(self.shared(), DocumentId::new(id), update.into(), None, Document::new())
     }
@@ -84,8 +83,8 @@ action! {
     expecting(revision: u64) => expected = Some(revision);
 
     /// Describes the update, by values of the [fields that describe a
-    /// change](crate::HistoryRepositoryBuilder::change_fields). Each call replaces them, and one without them removes
-    /// them. Other fields are refused with [`InvalidArgument`].
+    /// change](crate::HistoryRepositoryBuilder::change_fields). Each call replaces them. Other fields are refused with
+    /// [`InvalidArgument`].
     with(fields: Document) => with = fields;
 
     "update" => Recorded

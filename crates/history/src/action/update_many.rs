@@ -27,35 +27,27 @@ impl<D> HistoryRepository<D> {
     /// # }
     /// ```
     ///
-    /// The filter is the caller's own, as for the driver's `updateMany`. An empty one matches all documents. `$where`, `$text` and
-    /// `$near` are refused.
-    ///
-    /// It takes no session: in a transaction of yours, [`find`](Self::find) the documents, and [`update`](Self::update) each.
+    /// An empty filter matches all documents. `$where`, `$text` and `$near` are refused. It takes no session: in a
+    /// transaction of yours, [`find`](Self::find) the documents, and [`update`](Self::update) each.
     ///
     /// # Guarantees
-    /// A document is updated at most once. The filter is also part of each update: a document that has changed, so that it does
-    /// not match any more, stays as it is, and is counted in [`matched`](UpdatedMany::matched) alone. A document that begins to match
-    /// during the call can be missed.
+    /// A document is updated at most once. The filter is also part of each update: a document that does not match any more
+    /// stays as it is, and is counted in [`matched`](UpdatedMany::matched) alone. A document that begins to match during the
+    /// call can be missed.
     ///
     /// # Cost
-    /// One round trip that checks the filter, one for each batch of ids, and for each document those of
-    /// [`update`](Self::update), four documents concurrently. A document that does not match any more takes three. An index
-    /// of your own serves the filter.
+    /// One round trip that checks the filter, one for each batch of ids, and an [`update`](Self::update) for each document,
+    /// of four documents concurrently. An index of your own serves the filter.
     ///
     /// # Cancel safety
-    /// Some of the documents are updated, each with its revision, and of up to four others the commit completes if it had begun.
-    ///
-    /// A repeated call updates those that match the filter, also a second time. Let the update end the match, as above, and it is
-    /// safe to repeat.
+    /// Some of the documents are updated, each with its revision. A repeated call updates the documents that match the
+    /// filter, also a second time. If the update ends the match, as above, it is safe to repeat.
     ///
     /// # Errors
-    /// With nothing changed: [`InvalidArgument`] for a filter that the server refuses, or an update that
-    /// [`update`](Self::update) refuses, [`IndexMissing`], and [`Unsupported`] on a standalone.
-    ///
-    /// Those of [`update`](Self::update) for a document, but no [`NotFound`]. It ends the call:
-    /// [`document_id`](mongo_patterns_core::Error::document_id) names the document, and
-    /// [`stored_count`](mongo_patterns_core::Error::stored_count) is the number of those that were updated. They stay updated, each
-    /// with its revision.
+    /// - [`InvalidArgument`]: the server refuses the filter, or [`update`](Self::update) the update. Nothing is changed.
+    /// - The errors of [`update`](Self::update) for a document, which end the call.
+    ///   [`document_id`](mongo_patterns_core::Error::document_id) names the document, and
+    ///   [`stored_count`](mongo_patterns_core::Error::stored_count) is the number of updated documents, which stay updated.
     pub fn update_many(&self, filter: Document, update: impl Into<UpdateModifications>) -> UpdateMany<'_> {
         UpdateMany::create(self.shared(), filter, update.into(), Document::new())
     }

@@ -11,8 +11,8 @@ use crate::results::Recorded;
 use crate::write;
 
 impl<D: Serialize> HistoryRepository<D> {
-    /// Inserts a document, as [`insert`](Self::insert) does, or replaces the one with its id, as [`replace`](Self::replace)
-    /// does. Each call that succeeds stores one revision, also if it equals the previous one.
+    /// Inserts a document, as [`insert`](Self::insert) does, or replaces the document with its id, as
+    /// [`replace`](Self::replace) does. Each call that succeeds stores one revision.
     ///
     /// ```no_run
     /// # use mongo_patterns::history::HistoryRepository;
@@ -25,25 +25,21 @@ impl<D: Serialize> HistoryRepository<D> {
     /// # }
     /// ```
     ///
-    /// It overwrites changes that others have made. Their revisions remain. What other repositories
-    /// [own](mongo_patterns_core::catalog#owners) in a document that exists stays as it is. A document that was deleted continues
-    /// after the revision of its deletion, with what the new document has.
+    /// It overwrites changes that others have made. Their revisions remain. Fields that other repositories
+    /// [own](mongo_patterns_core::catalog#owners) in a stored document stay as they are. A document that was deleted
+    /// continues after the revision of its deletion.
     ///
     /// # Cost
-    /// Three round trips for a document that exists, each of which examines at most one document, as
-    /// [`replace`](Self::replace); six for another one: the replacement that finds nothing, the current document, the newest
-    /// revision, the insert, its copy, and the commit. The first write of a repository has three more. It shares no transaction
-    /// with other calls: see [lanes](crate#lanes).
+    /// Three round trips for a document that exists, and six for a new one, each of which examines at most one document. The
+    /// first write of a repository has three more. It shares no transaction with other calls: see [lanes](crate#lanes).
     ///
     /// # Cancel safety
-    /// It has no effect, unless its commit had begun, which completes.
-    ///
-    /// A repeated call stores another revision, with the same content.
+    /// It has an effect as a whole or not at all. A repeated call stores another revision, with the same content.
     ///
     /// # Errors
-    /// With nothing stored: those of [`insert`](Self::insert) without [`AlreadyExists`], [`NotMigrated`] when the stored
-    /// document has no revision, and [`Corrupt`] when the number or the time of one of the two is
-    /// invalid.
+    /// - The errors of [`insert`](Self::insert) without [`AlreadyExists`].
+    /// - [`NotMigrated`]: the stored document has no revision.
+    /// - [`Corrupt`]: the number or the time of the document or of its newest revision is invalid.
     pub fn upsert(&self, document: &D) -> Upsert<'_> {
         let shared = self.shared();
         Upsert::create(shared, encode(&shared.settings, document), Document::new())
@@ -60,8 +56,8 @@ action! {
     with session;
 
     /// Describes the change, by values of the [fields that describe a
-    /// change](crate::HistoryRepositoryBuilder::change_fields). Each call replaces them, and one without them removes
-    /// them. Other fields are refused with [`InvalidArgument`].
+    /// change](crate::HistoryRepositoryBuilder::change_fields). Each call replaces them. Other fields are refused with
+    /// [`InvalidArgument`].
     with(fields: Document) => with = fields;
 
     "upsert" => Recorded

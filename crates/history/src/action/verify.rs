@@ -7,8 +7,7 @@ use crate::repair::scan::find_problems;
 use crate::repository::HistoryRepository;
 
 impl<D> HistoryRepository<D> {
-    /// Scans both collections for problems: revisions that are missing, that differ from the current document, or whose
-    /// times go back, and documents without a history.
+    /// Scans both collections for problems, such as revisions that are missing or differ, and documents without a history.
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
@@ -21,20 +20,16 @@ impl<D> HistoryRepository<D> {
     /// # }
     /// ```
     ///
-    /// See [`verify`](mongo_patterns_core::verify) for what is true of the verifications of all patterns. The history of a
+    /// [`verify`](mongo_patterns_core::verify) says what is true of the verifications of all patterns. The history of a
     /// document begins with its oldest stored revision: deleted old revisions are no gap.
     ///
-    /// Without its indexes, it finds the documents that prevent them: current documents with the same id, and revisions of one
-    /// document with the same number, with their `_id`s in [`Finding::document_ids`](crate::Finding). Nothing else is
-    /// checked then, and [`IndexMissing`] is the last item.
+    /// Without its indexes, it finds only the documents that prevent them: current documents with the same id, and revisions
+    /// of a document with the same number, with their `_id`s in [`Finding::document_ids`](crate::Finding). Then
+    /// [`IndexMissing`] is the last item.
     ///
     /// # Cost
     /// Two scans, which read all documents, and the numbers and times of all revisions. One round trip for each 100 current
-    /// documents, and one for each 100 revisions. About ten for each document with a problem. Without the indexes, one
-    /// aggregation of each collection reads and groups all documents, on disk if needed, and one round trip for each finding.
-    ///
-    /// # Errors
-    /// [`SettingsMismatch`], [`IndexMissing`], and those of the driver, as the last item of the stream.
+    /// documents, and one for each 100 revisions. About ten for each document with a problem.
     pub fn verify(&self) -> Verify<'_, Problem> {
         let shared = self.shared();
         Verify::new(shared.ensure(), move |reporter| {

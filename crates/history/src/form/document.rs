@@ -240,9 +240,6 @@ fn change_of(settings: &Settings, document: &RawDocument) -> Document {
 }
 
 /// Decodes a stored document.
-///
-/// # Errors
-/// [`Decode`](ErrorKind::Decode).
 pub(crate) fn decode<D: DeserializeOwned>(document: &RawDocument) -> Result<D> {
     let text =
         "a stored document cannot be decoded as the type of the repository: change the type, or repair the document";

@@ -40,9 +40,6 @@ pub(crate) async fn finish(shared: &Shared, changed: &Changed, behind: &mut Behi
 }
 
 /// Stores the copies of changes.
-///
-/// # Errors
-/// Those of [`finish`].
 pub(super) async fn insert_copies(
     shared: &Shared,
     changed: &[Changed],

@@ -30,14 +30,14 @@ impl<D: DeserializeOwned> IntervalRepository<D> {
     /// # }
     /// ```
     ///
-    /// It decides by the times, as [`as_of`](Self::as_of) does. A start that was set by a clock up to a minute ahead of the server's counts
-    /// as begun, so a call finds what an earlier one has written.
+    /// It decides by the times, as [`as_of`](Self::as_of) does. A start up to a minute ahead of the server's clock counts as
+    /// begun, so a call finds what an earlier one has written.
     ///
     /// # Cost
     /// One round trip, which examines one document.
     ///
     /// # Errors
-    /// [`InvalidArgument`] for an invalid id, [`IndexMissing`] when the collection exists, [`Decode`], and [`Corrupt`].
+    /// - [`IndexMissing`]: the collection exists.
     pub fn get(&self, id: impl IntoId) -> Read<'_, Option<Interval<D>>> {
         let (shared, id) = (self.shared(), DocumentId::new(id));
         Read::new(shared.operation("get"), async move |mut conn| {
@@ -61,15 +61,12 @@ impl<D: DeserializeOwned> IntervalRepository<D> {
     /// # }
     /// ```
     ///
-    /// The answer for a time that is more than a second ago changes only by a write whose transaction began before, and by one whose
-    /// start was [chosen](crate::action::Update::from). That for now can be older than what [`get`](Self::get) returns, by the difference of
-    /// the clocks.
+    /// The answer for a time that is more than a second ago changes only by a write in a transaction that began before, or
+    /// with a [chosen start](crate::action::Update::from). The answer for now can be older than the document that
+    /// [`get`](Self::get) returns, by the difference of the clocks.
     ///
     /// # Cost
     /// One round trip, which examines one document, however many intervals there are.
-    ///
-    /// # Errors
-    /// Those of [`get`](Self::get).
     pub fn as_of(&self, id: impl IntoId, time: DateTime) -> Read<'_, Option<Interval<D>>> {
         let (shared, id) = (self.shared(), DocumentId::new(id));
         Read::new(shared.operation("as_of"), async move |mut conn| {
@@ -95,13 +92,10 @@ impl<D: DeserializeOwned> IntervalRepository<D> {
     /// # }
     /// ```
     ///
-    /// While others write, two pages, or a stream, can have a document twice: valid, and then with its later interval.
+    /// While others write, two pages, or a stream, can have a document twice: as valid, and with its later interval.
     ///
     /// # Cost
     /// One round trip for each page, which examines one document more than the page has.
-    ///
-    /// # Errors
-    /// Those of every [page](List::page), [`InvalidArgument`] for an invalid id, [`IndexMissing`], [`Decode`], and [`Corrupt`].
     pub fn intervals(&self, id: impl IntoId) -> List<'_, Interval<D>, IntervalToken> {
         let (shared, types) = (self.shared(), PhantomData);
         let intervals = DocumentId::new(id).map(|id| Intervals { shared, id, types });

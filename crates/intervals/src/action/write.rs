@@ -25,7 +25,9 @@ const ID: &str = "the update changes the id of the document, nothing was sent: i
 const OWN_ID: &str = "the update changes the `_id` of the document, which is immutable, nothing was sent: omit it";
 
 impl<D: Serialize> IntervalRepository<D> {
-    /// Inserts a document of an id that has no valid one, from now, or from a [start](Insert::from) in the past or the future.
+    /// Inserts a document of an id that has no valid one, from now, or from a [start](Insert::from) in the past or the
+    /// future.
+    ///
     /// It is valid until the next interval of the id begins, if there is one.
     ///
     /// The repository sets the interval, whatever the document has in these fields.
@@ -41,34 +43,28 @@ impl<D: Serialize> IntervalRepository<D> {
     /// ```
     ///
     /// # Cost
-    /// Three round trips, each of which examines at most one document: the newest interval, the insert, and the commit. One more
-    /// with a chosen start, and two more if intervals begin later than the new one. The first write of a repository has two more.
+    /// Three round trips, each of which examines at most one document. One more with a chosen start, and two if intervals
+    /// begin later than the new one. The first write of a repository has two more.
     ///
     /// # Cancel safety
-    /// It has no effect, unless its commit had begun, which completes.
-    ///
-    /// Call it again: `AlreadyExists` means that a document is valid.
+    /// It has an effect as a whole or not at all. Call it again: `AlreadyExists` means that a document is valid.
     ///
     /// # Errors
-    /// With nothing stored:
-    ///
-    /// - [`AlreadyExists`] when a document of the id is valid at its start.
-    /// - [`NotMigrated`] when one has no interval.
-    /// - [`DuplicateKey`] when its `_id` is used, also by an earlier interval, or of a unique index of the application.
-    /// - [`InvalidArgument`] when the document has no valid id, or the start is not before 9999-01-01.
-    /// - [`Encode`], and [`TooLarge`] when the document exceeds 16 MiB.
-    /// - [`Corrupt`] when the newest interval is not complete: call [`verify`](Self::verify).
-    /// - [`IndexMissing`], [`Contention`], and [`Unsupported`] on a standalone.
+    /// - [`AlreadyExists`]: a document of the id is valid at its start.
+    /// - [`NotMigrated`]: a document of the id has no interval.
+    /// - [`DuplicateKey`]: its `_id` is used, also by an earlier interval, or a unique index of the application refuses it.
+    /// - [`InvalidArgument`]: the document has no valid id, or the start is not before 9999-01-01.
+    /// - [`Corrupt`]: the newest interval is not complete: call [`verify`](Self::verify).
     pub fn insert(&self, document: &D) -> Insert<'_> {
         let shared: &Shared = self.shared();
         Insert::create(shared, NewDocument::encode(&shared.settings.id, document), None)
     }
 
-    /// Replaces the content of the valid document, from now, or from a [start](Replace::from) in the past or the future. What it was
-    /// stays as an interval that has ended, also if it is the same.
+    /// Replaces the content of the valid document, from now, or from a [start](Replace::from) in the past or the future.
     ///
-    /// The document keeps its id and its `_id`, and the repository sets the interval, whatever the new document has in these
-    /// fields. What other repositories [own](mongo_patterns_core::catalog#owners) in it stays as it is.
+    /// The previous content stays as an interval that has ended, also if it is the same. The document keeps its id, its
+    /// `_id`, and the fields that other repositories [own](mongo_patterns_core::catalog#owners). The repository sets the
+    /// interval.
     // proof: together::replaced::each_call_keeps_what_each_other_repository_owns
     ///
     /// ```no_run
@@ -86,14 +82,14 @@ impl<D: Serialize> IntervalRepository<D> {
     /// ```
     ///
     /// # Cost
-    /// As [`update`](Self::update). A repository whose `ensure_indexes()` was not called reads once, by one more round trip, what
-    /// others own.
+    /// As [`update`](Self::update). A repository whose `ensure_indexes()` was not called needs one more once.
     ///
     /// # Cancel safety
     /// As [`update`](Self::update).
     ///
     /// # Errors
-    /// As [`update`](Self::update). [`InvalidArgument`] also when the document has another id. [`Encode`], with nothing sent.
+    /// - The errors of [`update`](Self::update).
+    /// - [`InvalidArgument`]: the document has another id.
     pub fn replace(&self, id: impl IntoId, document: &D) -> Replace<'_> {
         let shared = self.shared();
         let replacement = DocumentId::new(id).and_then(|id| {
@@ -106,11 +102,11 @@ impl<D: Serialize> IntervalRepository<D> {
 }
 
 impl<D> IntervalRepository<D> {
-    /// Updates the valid document by operators or a pipeline, from now, or from a [start](Update::from) in the past or the future. What
-    /// it was stays as an interval that has ended, also if the update changes nothing.
+    /// Updates the valid document by operators or a pipeline, from now, or from a [start](Update::from) in the past or the
+    /// future.
     ///
-    /// The new interval ends where the one that it divides did: at the start of the next one, if a change is scheduled. Later intervals
-    /// stay as they are.
+    /// The previous content stays as an interval that has ended, also if the update changes nothing. The new interval ends
+    /// where the divided one did. Later intervals stay as they are.
     ///
     /// ```no_run
     /// # use mongo_patterns::ErrorKind;
@@ -127,30 +123,28 @@ impl<D> IntervalRepository<D> {
     /// ```
     ///
     /// # Cost
-    /// Three round trips, each of which examines at most one document: the update, the copy of what the document was, and the
-    /// commit. Two more if the client's clock is not within a second of the server's, or not after the start of the interval, and
-    /// three more in the first change after a scheduled one has begun. With a start: four, five if the start is in the future of
-    /// the current interval, six if it is in another one, and one more after a scheduled one has begun. The first write of a repository has two more.
+    /// Three round trips, each of which examines at most one document. With a start four to seven. Two more if the client's
+    /// clock is not within a second of the server's, or not after the start of the interval. Three more in the first change
+    /// after a scheduled one has begun, and two in the first write of a repository.
     ///
     /// # Cancel safety
-    /// It has no effect, unless its commit had begun, which completes.
-    ///
-    /// With [`expecting`](Update::expecting) or [`from`](Update::from) it is safe to retry: an update that took effect is not
-    /// repeated.
+    /// It has an effect as a whole or not at all. With [`expecting`](Update::expecting) or [`from`](Update::from) it is safe
+    /// to retry: an update that took effect is not repeated.
     ///
     /// # Errors
-    /// With nothing changed: [`NotFound`] when no document of the id is valid, [`RevisionMismatch`] when it does not begin at the
-    /// expected time, [`AlreadyExists`] when another interval begins at the chosen start, [`NotMigrated`] when it has no interval,
-    /// [`InvalidArgument`] for an update that is none, for one of an id or of the interval, for one that does not suit the stored
-    /// document, for an invalid id, or for a start that is not before 9999-01-01, [`TooLarge`] when the document would exceed 16 MiB, [`DuplicateKey`] of a unique index of the
-    /// application, [`Corrupt`] when its interval is not complete, [`IndexMissing`], [`Contention`], and [`Unsupported`] on a
-    /// standalone.
+    /// - [`NotFound`]: no document of the id is valid.
+    /// - [`RevisionMismatch`]: the document does not begin at the expected time.
+    /// - [`AlreadyExists`]: another interval begins at the chosen start.
+    /// - [`NotMigrated`]: the document has no interval.
+    /// - [`InvalidArgument`]: an invalid update, an update of an id or of the interval, or one that does not suit the stored
+    ///   document. Or the start is not before 9999-01-01.
+    /// - [`Corrupt`]: its interval is not complete.
     pub fn update(&self, id: impl IntoId, update: impl Into<UpdateModifications>) -> Update<'_> {
         Update::create(self.shared(), DocumentId::new(id), update.into(), None, None)
     }
 
-    /// Ends the interval of the valid document, now. No document of the id is valid then, until an [`insert`](Self::insert), or until
-    /// a scheduled interval begins.
+    /// Ends the interval of the valid document, now. Then no document of the id is valid until an [`insert`](Self::insert),
+    /// or until a scheduled interval begins.
     ///
     /// ```no_run
     /// # async fn f(prices: mongo_patterns::intervals::IntervalRepository<()>) -> mongo_patterns::Result<()> {
@@ -162,14 +156,14 @@ impl<D> IntervalRepository<D> {
     /// ```
     ///
     /// # Cost
-    /// One round trip, which examines one document, two more if none is valid, and five more if a scheduled interval has begun
-    /// since the last write. The first write of a repository has two more.
+    /// One round trip, two more if no document is valid, and five if a scheduled interval has begun since the last write.
+    /// The first write of a repository has two more.
     ///
     /// # Cancel safety
     /// It has an effect or not. Call it again: it finds nothing if it took effect.
     ///
     /// # Errors
-    /// As [`update`](Self::update), but no [`NotFound`]: then [`found`](Ended::found) is `false`.
+    /// - The errors of [`update`](Self::update), but no [`NotFound`]: [`found`](Ended::found) is `false`.
     pub fn end(&self, id: impl IntoId) -> End<'_> {
         End::create(self.shared(), DocumentId::new(id), None)
     }

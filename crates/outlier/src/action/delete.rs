@@ -19,14 +19,13 @@ impl<D, E> OutlierRepository<D, E> {
     /// # }
     /// ```
     ///
-    /// It deletes an outlier in one transaction, so that no overflow document is left without its main document.
-    /// A [`push`](Self::push) of another process that runs beside a deletion, and beside the insert of a new list with the same `_id`, can
-    /// store its element in the new list with an empty position before it. All reads return it, and [`verify`](Self::verify) reports
-    /// the position.
+    /// It deletes an outlier in one transaction, so that no overflow document is left without its main document. If the list
+    /// is inserted again at once, a running [`push`](Self::push) of another process can leave an empty position before its
+    /// element. All reads return the element, and [`verify`](Self::verify) reports the position.
     ///
     /// # Through another repository
     /// [`through`](Delete::through) a trash or a history, that repository deletes the main document in the same transaction,
-    /// and keeps it with an empty list. The elements are deleted for good, however many they are.
+    /// and keeps it with an empty list. The elements are deleted for good.
     // proof: together::kept::a_parent_and_a_list_are_deleted_through_another_repository
     ///
     /// ```no_run
@@ -39,25 +38,22 @@ impl<D, E> OutlierRepository<D, E> {
     /// # }
     /// ```
     ///
-    /// A document on which documents of a further pattern depend is refused without its repository: pass that of children or of
-    /// another list to `through(..)` first, and delete one to which documents refer by `delete_source(..)`.
+    /// If documents of a further pattern depend on the document, pass their repository to `through(..)` first. If references
+    /// of other documents name it, call `delete_source(..)`. Otherwise the call is refused.
     // proof: together::chain::what_depends_on_a_document_is_never_left
     ///
     /// # Cost
-    /// One round trip for a typical document. Four for an outlier, and for a document that does not exist, or three if this process
-    /// knows that it is an outlier. In a transaction of the caller, one, or two. Through another repository three, and those of
-    /// its deletion. The transaction has all overflow documents of the list, and the server aborts it after 60 seconds.
-    ///
-    /// # Sessions and transactions
-    /// In a transaction of the caller, nothing is retried. See [sessions and
-    /// transactions](mongo_patterns_core::action#sessions-and-transactions).
+    /// One round trip for a typical document, and four for an outlier or an absent document. In a transaction of the caller
+    /// one or two. Through another repository three, and the cost of its deletion. The transaction contains all overflow
+    /// documents, and the server aborts it after 60 seconds.
     ///
     /// # Cancel safety
-    /// The list is deleted as a whole or not. Call it again.
+    /// The list is deleted or not. Call it again.
     ///
     /// # Errors
-    /// [`InvalidArgument`] for an invalid `_id`, or for a repository of other documents. With nothing deleted: [`SettingsMismatch`] when documents of a further pattern would be left, [`Contention`],
-    /// [`Unsupported`] for an outlier on a standalone, and those of the other repository.
+    /// - [`InvalidArgument`]: the other repository is of other documents.
+    /// - [`SettingsMismatch`]: documents of a further pattern would be left.
+    /// - The errors of the other repository.
     pub fn delete(&self, id: impl IntoId) -> Delete<'_> {
         Delete::create(self.shared(), DocumentId::new(id), Vec::new())
     }

@@ -15,8 +15,10 @@ use crate::read::elements::{Range, Start, start};
 use crate::repository::{OutlierRepository, Shared};
 
 impl<D, E: DeserializeOwned> OutlierRepository<D, E> {
-    /// Reads the elements of a list, in order: those of the array, then those of the overflow documents. Awaited it
-    /// returns a `Vec`. [`stream`](Elements::stream) returns a stream that holds a few overflow documents at a time.
+    /// Reads the elements of a list, in order: first from the array, then from the overflow documents.
+    ///
+    /// Awaited it returns a `Vec`. [`stream`](Elements::stream) returns a stream that holds a few overflow documents at a
+    /// time.
     ///
     /// ```no_run
     /// # async fn f(books: mongo_patterns::outlier::OutlierRepository<(), String>) -> mongo_patterns::Result<()> {
@@ -28,12 +30,12 @@ impl<D, E: DeserializeOwned> OutlierRepository<D, E> {
     ///
     /// # Cost
     /// One round trip if the array has all of them, else one more for each 16 MB of overflow documents. With a
-    /// [`limit`](Elements::limit), or a [`skip`](Elements::skip) beyond the array, one more reads the number of
-    /// elements in each overflow document. Then only those with requested elements are sent.
+    /// [`limit`](Elements::limit), or a [`skip`](Elements::skip) beyond the array, one more, and only overflow documents
+    /// with requested elements are sent.
     ///
     /// # Errors
-    /// [`NotFound`] when the document does not exist, [`InvalidArgument`] for an invalid `_id`, [`Decode`], and
-    /// [`Corrupt`] when elements are not an array.
+    /// - [`NotFound`]: the document does not exist.
+    /// - [`Corrupt`]: elements are not an array.
     pub fn elements(&self, id: impl IntoId) -> Elements<'_, E> {
         Elements::create(self.shared(), DocumentId::new(id), Range::default(), PhantomData)
     }
@@ -64,8 +66,8 @@ impl<'a, E: DeserializeOwned + Send + 'a> Elements<'a, E> {
         self
     }
 
-    /// Returns the elements as a stream, which sends nothing before it is polled, and ends after an error. A stream
-    /// has no session: with one, it ends with [`InvalidArgument`], and reads nothing.
+    /// Returns the elements as a stream, which sends nothing before it is polled. With a session it ends with
+    /// [`InvalidArgument`].
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;

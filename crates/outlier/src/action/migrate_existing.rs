@@ -11,9 +11,9 @@ use crate::repository::{OutlierRepository, Shared};
 use crate::results::Migrated;
 
 impl<D, E> OutlierRepository<D, E> {
-    /// Migrates the documents of a live collection into the form of the repository. Arrays over the threshold are
-    /// split. Overflow documents of the manual's form, without position and count, get both. A changed threshold or
-    /// `max_overflow_elements` takes effect, in either direction.
+    /// Migrates the documents of a live collection into the form of the repository. Arrays over the threshold are split.
+    /// Overflow documents of the manual's form get a position and a count. A changed threshold or `max_overflow_elements`
+    /// takes effect.
     ///
     /// ```no_run
     /// # use mongo_patterns::outlier::{OutlierRepository, Repository};
@@ -24,18 +24,15 @@ impl<D, E> OutlierRepository<D, E> {
     /// # }
     /// ```
     ///
-    /// Readers and writers of this crate may continue concurrently, writers with either settings. Stop programs that write
-    /// without the repository. The migration needs no index: where [`ensure_indexes`](crate::Repository::ensure_indexes) fails
-    /// because a document has several overflow documents of the manual's form, call this first.
+    /// Readers and writers of this crate may continue, with either settings. Stop programs that write without the
+    /// repository. The migration needs no index: if [`ensure_indexes`](crate::Repository::ensure_indexes) fails because a
+    /// document has several overflow documents of the manual's form, call this first.
     ///
-    /// It rewrites each document in one transaction, as [`refresh`](Self::refresh) does, and skips those in place.
-    /// The new limits are stored in the [catalog](mongo_patterns_core::catalog) before the first document is rewritten.
+    /// It rewrites each document in one transaction, as [`refresh`](Self::refresh) does, and does not read a document twice.
+    /// So when writers with other settings have stopped, call it once more, or [`verify`](Self::verify). Orphaned overflow
+    /// documents stay unchanged.
     ///
-    /// It does not read a document twice. So when writers with other settings have stopped, call it once more, or
-    /// [`verify`](Self::verify). Orphaned overflow documents stay unchanged.
-    ///
-    /// A [plan](MigrateExisting::plan) lists the commands of about the first 100 lists, one after another, with their elements.
-    /// It leaves out the reads that compare a list with the filter.
+    /// A [plan](MigrateExisting::plan) lists the commands of about the first 100 lists, with their elements.
     ///
     /// # Invalid documents
     /// A list can be [skipped](MigrateExisting::skip_invalid) for one of these reasons. By default the first one is an error,
@@ -49,23 +46,19 @@ impl<D, E> OutlierRepository<D, E> {
     /// | `too_large` | an overflow document would exceed 16 MiB |
     ///
     /// # Cost
-    /// The aggregation of [`verify`](Self::verify), and the cost of [`refresh`](Self::refresh) for each document
-    /// that is not in place, and three round trips: what the server is, the settings, and whether the field of the flag has
-    /// other values, for which the server reads the main documents. A [progress
-    /// callback](MigrateExisting::on_progress) costs one more round trip, in which the server reads the main documents: it counts
-    /// those with overflow documents, a flag or a long array. A filter costs one more for each list.
+    /// As [`verify`](Self::verify), and as [`refresh`](Self::refresh) for each document that changes, and three round trips.
+    /// A filter costs one more for each list, and a [progress callback](MigrateExisting::on_progress) one, in which the
+    /// server reads the main documents.
     ///
     /// # Cancel safety
     /// Each document is rewritten as a whole or not at all. Call it again: it resumes.
     ///
     /// # Errors
-    /// [`SettingsMismatch`], with nothing changed, when settings other than the limits contradict the
-    /// [catalog](mongo_patterns_core::catalog), or, without an entry there, when the stored documents do not
-    /// fit them: it stores the settings then, as [`ensure_indexes`](crate::Repository::ensure_indexes) does. Also when a main document has
-    /// another value than a boolean, or the manual's text `"true"`, in the field of the flag: it is one of your own.
-    /// [`Unsupported`] on a standalone, with nothing changed, [`Configuration`] when the two collections are in two
-    /// databases, and [`Contention`]. After all other documents are rewritten, the error of [`refresh`](Self::refresh)
-    /// for one that cannot be.
+    /// - [`SettingsMismatch`]: settings other than the limits contradict the [catalog](mongo_patterns_core::catalog), or,
+    ///   without an entry there, the stored documents. Or a main document has another value than a boolean or `"true"` in
+    ///   the field of the flag.
+    /// - [`Configuration`]: the two collections are in two databases.
+    /// - After all other documents are rewritten, the error of [`refresh`](Self::refresh) for a document that cannot be.
     pub fn migrate_existing(&self) -> MigrateExisting<'_> {
         MigrateExisting::with_defaults(self.shared())
     }

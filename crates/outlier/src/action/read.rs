@@ -32,13 +32,11 @@ impl<D, E> OutlierRepository<D, E> {
     /// ```
     ///
     /// # Cost
-    /// One round trip if the array has the element or there are no overflow documents, else two. The second one
-    /// examines all overflow documents of the list, or one where elements are
-    /// [unique](crate::OutlierRepositoryBuilder::unique_elements), by their index. No element is sent.
+    /// One round trip if the array has the element or there are no overflow documents, else two. The second one examines all
+    /// overflow documents of the list, or one if elements are [unique](crate::OutlierRepositoryBuilder::unique_elements).
     ///
     /// # Errors
-    /// [`NotFound`] when the document does not exist, [`InvalidArgument`] for an invalid `_id` and for undefined, and
-    /// [`Encode`].
+    /// - [`NotFound`]: the document does not exist.
     pub fn contains<Q>(&self, id: impl IntoId, element: &Q) -> Read<'_, bool>
     where
         E: Borrow<Q>,
@@ -65,11 +63,10 @@ impl<D, E> OutlierRepository<D, E> {
     /// ```
     ///
     /// # Cost
-    /// One round trip for a typical document, two for an outlier. The server examines the overflow documents; no
-    /// element is sent.
+    /// One round trip for a typical document, two for an outlier. No element is sent.
     ///
     /// # Errors
-    /// [`NotFound`] when the document does not exist, and [`InvalidArgument`] for an invalid `_id`.
+    /// - [`NotFound`]: the document does not exist.
     pub fn count(&self, id: impl IntoId) -> Read<'_, Counts> {
         let (shared, id) = (self.shared(), DocumentId::new(id));
         Read::new(shared.operation("count"), async move |mut conn| {
@@ -108,9 +105,6 @@ impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
     ///
     /// # Cost
     /// One round trip, and one document, however long the list is.
-    ///
-    /// # Errors
-    /// [`InvalidArgument`] for an invalid `_id`, and [`Decode`].
     pub fn get(&self, id: impl IntoId) -> Read<'_, Option<StoredDocument<D>>> {
         let (shared, id) = (self.shared(), DocumentId::new(id));
         Read::new(shared.operation("get"), async move |mut conn| {
@@ -121,8 +115,7 @@ impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
         })
     }
 
-    /// Finds documents by a filter on any fields of the main documents, and reads each as [`get`](Self::get) does, with at
-    /// most the threshold of its elements.
+    /// Finds documents by a filter on the main documents, and reads each as [`get`](Self::get) does.
     ///
     /// ```no_run
     /// # use mongo_patterns::outlier::OutlierRepository;
@@ -135,14 +128,11 @@ impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
     /// # }
     /// ```
     ///
-    /// The filter is the caller's own, as for the driver's `find`. One on the elements of the array does not find a document
-    /// by an element that is in an overflow document: use [`contains`](Self::contains).
+    /// A filter on the elements of the array does not find an element that is in an overflow document: use
+    /// [`contains`](Self::contains).
     ///
     /// # Cost
-    /// One round trip, and one for each further batch of the cursor. An index of your own serves the filter.
-    ///
-    /// # Errors
-    /// [`Decode`], and those of the driver, as for a filter that the server refuses.
+    /// One round trip for each batch of the cursor. An index of your own serves the filter.
     pub fn find(&self, filter: Document) -> Find<'_, StoredDocument<D>> {
         let shared = self.shared();
         let settings = &shared.settings;
@@ -173,17 +163,17 @@ impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
     /// # }
     /// ```
     ///
-    /// The document has every element whose push returned before the call. Main document and overflow documents are
-    /// read one after another. If a [`refresh`](Self::refresh) or [`migrate_existing`](Self::migrate_existing)
-    /// moves elements of this list concurrently, the result can have some of them twice, or not at all. Read in a
-    /// transaction where that matters.
+    /// The document has every element whose push returned before the call. If a [`refresh`](Self::refresh) or
+    /// [`migrate_existing`](Self::migrate_existing) moves elements of this list concurrently, the result can have some
+    /// elements twice, or not at all. Read in a transaction where that matters.
     ///
     /// # Cost
-    /// One round trip for a typical document. For an outlier a second one, and one more for each 16 MB of overflow
-    /// documents. The whole list is held in memory: [`elements`](Self::elements) streams.
+    /// One round trip for a typical document. For an outlier one more, and one for each further 16 MB. The whole list is
+    /// held in memory: [`elements`](Self::elements) streams.
     ///
     /// # Errors
-    /// Those of [`get`](Self::get), and [`Corrupt`] when elements are not an array.
+    /// - The errors of [`get`](Self::get).
+    /// - [`Corrupt`]: elements are not an array.
     pub fn get_full(&self, id: impl IntoId) -> Read<'_, Option<D>> {
         let (shared, id) = (self.shared(), DocumentId::new(id));
         Read::new(shared.operation("get_full"), async move |mut conn| {

@@ -35,29 +35,25 @@ impl<D, E> OutlierRepository<D, E> {
     /// # }
     /// ```
     ///
-    /// See [`verify`](mongo_patterns_core::verify) for what is true of the verifications of all patterns. Two further reads,
-    /// the second 50 milliseconds later, confirm each finding. Only a writer of another process, or in a session of a
-    /// caller, that is slower between two of its commands can be reported like one that died there.
+    /// [`verify`](mongo_patterns_core::verify) says what is true of the verifications of all patterns. Two further reads
+    /// confirm each finding. Only a slow writer, of another process or in a session, can be reported like one that died
+    /// between two commands.
     ///
-    /// What a [removal](Self::remove) leaves is valid: an array below the threshold with overflow documents, and
-    /// overflow documents that are not full, or empty. [`refresh`](Self::refresh) closes these gaps.
+    /// A list after a [removal](Self::remove) is valid: its array can be below the threshold, and its overflow documents can
+    /// be partly filled or empty. [`refresh`](Self::refresh) closes these gaps.
     ///
     /// # Cost
-    /// One aggregation. The server reads both collections, and groups some hundred bytes of each overflow document, and
-    /// of each main document with a flag, on disk beyond 100 MB. It sends sizes and ids, and no element. Four more
-    /// round trips for each list with findings, for 16 of them concurrently. Where elements are
-    /// [unique](crate::OutlierRepositoryBuilder::unique_elements), the server also groups the elements of all lists
-    /// with a flag or overflow documents, and it is two more round trips for each list. A progress callback counts the lists
-    /// with overflow documents, a flag or a long array.
+    /// One aggregation, and four round trips for each list with findings. The server reads both collections, and sends no
+    /// element. If elements are [unique](crate::OutlierRepositoryBuilder::unique_elements), it also groups the elements of
+    /// all outliers, with two round trips for each list.
     ///
     /// # Errors
-    /// [`SettingsMismatch`], [`Configuration`] when the two collections are in two databases, and those of the driver, as
-    /// the last item of the stream.
+    /// - [`Configuration`]: the two collections are in two databases.
     pub fn verify(&self) -> Verify<'_, Problem> {
         verify(self.shared(), Ok(None))
     }
 
-    /// Verifies a document and its overflow documents, as [`verify`](Self::verify) does all of them.
+    /// Verifies a document and its overflow documents, as [`verify`](Self::verify) verifies all.
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
@@ -71,12 +67,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// The two collections may be in two databases. Then duplicates of unique elements are not found.
     ///
     /// # Cost
-    /// Three round trips, and four more if there are findings. Where elements are
-    /// [unique](crate::OutlierRepositoryBuilder::unique_elements), the first read groups the elements of the list.
-    ///
-    /// # Errors
-    /// [`InvalidArgument`] for an invalid `_id`, [`SettingsMismatch`], and those of the driver, as the last item of the
-    /// stream.
+    /// Three round trips, and four more if there are findings.
     pub fn verify_document(&self, id: impl IntoId) -> Verify<'_, Problem> {
         verify(self.shared(), DocumentId::new(id).map(Some))
     }
@@ -110,36 +101,32 @@ impl<D, E> OutlierRepository<D, E> {
     /// # }
     /// ```
     ///
-    /// - It rewrites a list with findings as [`refresh`](Self::refresh) does: an array up to the threshold, full
-    ///   overflow documents at positions from 0, correct counts, and a flag if there are overflow documents. Elements that
-    ///   were not read for lack of the flag are read again.
+    /// - It rewrites a list with findings as [`refresh`](Self::refresh) does: an array up to the threshold, full overflow
+    ///   documents at positions from 0, correct counts and a correct flag. Elements that were not read for lack of the flag
+    ///   are read again.
     /// - It leaves orphaned overflow documents, because they have elements, unless
     ///   [`delete_orphans`](RepairLists::delete_orphans) is set.
     /// - It keeps fields of your own.
     ///
-    /// It repairs each list in one transaction, so others may write concurrently, and no reader sees half of a repair. If
-    /// the process dies, some lists are repaired and the others unchanged: run it again.
+    /// It repairs each list in one transaction, so others may write concurrently, and no reader sees half of a repair. After
+    /// an interruption, run it again.
     ///
-    /// A write of another client to a list waits on the server for the transaction, and holds its connection. If as
-    /// many of that client's tasks wait as it has connections, they block each other. The tasks of this repository wait
-    /// before they send anything.
+    /// A concurrent write of another client waits on the server, and holds a connection of that client.
     ///
     /// # Cost
-    /// That of [`verify`](Self::verify), and that of [`refresh`](Self::refresh) for each list with findings, of which 4 are
-    /// in memory at once.
+    /// As [`verify`](Self::verify), and as [`refresh`](Self::refresh) for each list with findings. 4 lists are in memory at
+    /// once.
     ///
     /// # Cancel safety
-    /// Each document is repaired as a whole or not at all: the transactions under way have no effect, unless their
-    /// commits had begun. Call it again: it repairs the rest.
+    /// Each document is repaired as a whole or not at all. Call it again: it repairs the rest.
     ///
     /// # Errors
-    /// Those of [`verify`](Self::verify), [`Contention`], and [`Unsupported`] on a standalone, as the last item of the
-    /// stream. Then each list is repaired or unchanged.
+    /// After an error of the stream, each list is repaired or unchanged.
     pub fn repair(&self) -> RepairLists<'_> {
         RepairLists::create(self.shared(), Ok(None), false)
     }
 
-    /// Repairs a document and its overflow documents, as [`repair`](Self::repair) does all of them.
+    /// Repairs a document and its overflow documents, as [`repair`](Self::repair) repairs all.
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
@@ -151,13 +138,10 @@ impl<D, E> OutlierRepository<D, E> {
     /// ```
     ///
     /// # Cost
-    /// That of [`verify_document`](Self::verify_document), and that of [`refresh`](Self::refresh) if there are findings.
+    /// As [`verify_document`](Self::verify_document), and as [`refresh`](Self::refresh) if there are findings.
     ///
     /// # Cancel safety
-    /// That of [`repair`](Self::repair).
-    ///
-    /// # Errors
-    /// Those of [`repair`](Self::repair), and [`InvalidArgument`] for an invalid `_id`.
+    /// As [`repair`](Self::repair).
     pub fn repair_document(&self, id: impl IntoId) -> RepairLists<'_> {
         RepairLists::create(self.shared(), DocumentId::new(id).map(Some), false)
     }
@@ -220,8 +204,9 @@ async fn repair(shared: &Shared, summary: Summary, is_dry_run: bool, delete_orph
 }
 
 impl<D, E> OutlierRepository<D, E> {
-    /// Closes the gaps in a list that [removals](Self::remove) left. It fills the array from the overflow documents,
-    /// and all overflow documents except the last one. It clears the flag if no overflow documents are left.
+    /// Closes the gaps in a list that [removals](Self::remove) left: fills the array and the overflow documents.
+    ///
+    /// It clears the flag if no overflow documents are left.
     ///
     /// ```no_run
     /// # async fn f(books: mongo_patterns::outlier::OutlierRepository<(), String>) -> mongo_patterns::Result<()> {
@@ -232,28 +217,21 @@ impl<D, E> OutlierRepository<D, E> {
     /// # }
     /// ```
     ///
-    /// It runs in one transaction. Others may write concurrently, and a reader in a transaction sees all of its changes or
-    /// none. The order of the elements stays. Where elements are
-    /// [unique](crate::OutlierRepositoryBuilder::unique_elements), it removes duplicates, and overflow documents get new
-    /// `_id`s when elements of theirs join the array. The array grows up to about 8 MiB. If all elements are in place, it
-    /// writes nothing.
+    /// It runs in one transaction, so others may write concurrently. The order of the elements stays. If elements are
+    /// [unique](crate::OutlierRepositoryBuilder::unique_elements), it removes duplicates, and overflow documents whose
+    /// elements join the array get new `_id`s. The array grows up to about 8 MiB.
     ///
     /// # Cost
-    /// Three round trips if there is nothing to do, and else about ten. All overflow documents of the list are read
-    /// into memory. Those that change are written in one transaction, which the server aborts after 60 seconds, and which must
-    /// fit into its cache, as that of an [`insert`](Self::insert).
-    ///
-    /// # Sessions and transactions
-    /// In a transaction of the caller, nothing is retried. See [sessions and
-    /// transactions](mongo_patterns_core::action#sessions-and-transactions).
+    /// Three round trips if there is nothing to do, else about ten. All overflow documents of the list are in memory. The
+    /// transaction must fit into the server's cache, and is aborted after 60 seconds.
     ///
     /// # Cancel safety
-    /// It has no effect, unless its commit had begun; then it is done as a whole. Call it again.
+    /// It has an effect as a whole or not at all. Call it again.
     ///
     /// # Errors
-    /// With nothing changed: [`NotFound`] when the document does not exist, [`InvalidArgument`] for an invalid `_id`,
-    /// [`Unsupported`] on a standalone, and when it would delete an overflow document with fields of your own,
-    /// [`Corrupt`] when elements are not an array, [`TooLarge`], and [`Contention`].
+    /// - [`NotFound`]: the document does not exist.
+    /// - [`Unsupported`]: it would delete an overflow document with fields of your own.
+    /// - [`Corrupt`]: elements are not an array.
     pub fn refresh(&self, id: impl IntoId) -> Write<'_, Refreshed> {
         let (shared, id) = (self.shared(), DocumentId::new(id));
         Write::new(shared.operation("refresh"), async move |session| {

@@ -27,8 +27,8 @@ use crate::write::remove::remove;
 use crate::write::update::Update;
 
 impl<D: Serialize, E> OutlierRepository<D, E> {
-    /// Inserts a document. If it has more elements than the threshold, the first ones stay in its array, the others go
-    /// to overflow documents, and the flag is set. Otherwise the flag is not set.
+    /// Inserts a document. If it has more elements than the threshold, the others go to overflow documents, and the flag is
+    /// set.
     ///
     /// ```no_run
     /// # use mongo_patterns::outlier::OutlierRepository;
@@ -41,31 +41,24 @@ impl<D: Serialize, E> OutlierRepository<D, E> {
     /// # }
     /// ```
     ///
-    /// It stores all elements or nothing: a document with overflow documents in one transaction. Such a transaction must fit
+    /// It stores all elements or nothing. A document with overflow documents is inserted in one transaction, which must fit
     /// into the server's cache. With 256 MB, MongoDB's smallest default, 80,000
-    /// [unique](crate::OutlierRepositoryBuilder::unique_elements) names fit and 100,000 did not: insert the first of them, and
-    /// push the others.
+    /// [unique](crate::OutlierRepositoryBuilder::unique_elements) names fit and 100,000 did not: insert the first elements,
+    /// and push the others.
     ///
     /// # Cost
     /// One round trip. For a document with overflow documents about four, and more for more than 100 of them.
     ///
-    /// # Sessions and transactions
-    /// In a session without a transaction, a document with overflow documents is inserted in a transaction of its own.
-    /// Later reads in the session see it.
-    ///
     /// # Cancel safety
-    /// The document is stored or not, as a whole. Call it again: `AlreadyExists` means that it is stored. Without an `_id`, a
-    /// second call may store it twice.
+    /// The document is stored or not. Call it again: `AlreadyExists` means that it is stored. Without an `_id`, a second
+    /// call may store it twice.
     ///
     /// # Errors
-    /// With nothing stored: [`AlreadyExists`] when a document with its `_id` exists, [`DuplicateKey`] when a unique
-    /// index of your own refuses it, [`InvalidArgument`] when its array field is not an array, its `_id` is invalid, an
-    /// element is undefined, or an element is an array or a duplicate where elements are
-    /// [unique](crate::OutlierRepositoryBuilder::unique_elements), [`Encode`], [`TooLarge`], [`IndexMissing`] for a
-    /// document with overflow documents before [`ensure_indexes`](crate::Repository::ensure_indexes), [`Unsupported`] for such a document
-    /// on a standalone, [`Corrupt`] when its `_id` has orphaned overflow documents: [`repair`](Self::repair) them, and
-    /// [`Driver`](mongo_patterns_core::ErrorKind::Driver), or [`Contention`] without other writers, when the transaction is too
-    /// large for the server's cache.
+    /// - [`AlreadyExists`]: a document with its `_id` exists.
+    /// - [`InvalidArgument`]: its array field is not an array, or an element is undefined. If elements are
+    ///   [unique](crate::OutlierRepositoryBuilder::unique_elements), also an element that is an array or a duplicate.
+    /// - [`Corrupt`]: its `_id` has orphaned overflow documents: [`repair`](Self::repair) them.
+    /// - [`Contention`]: also without other writers, if the transaction is too large for the server's cache.
     pub fn insert(&self, document: &D) -> Write<'_, Inserted> {
         let shared = self.shared();
         let split = Split::new(&shared.settings, document);
@@ -79,8 +72,7 @@ impl<D: Serialize, E> OutlierRepository<D, E> {
 }
 
 impl<D, E> OutlierRepository<D, E> {
-    /// Pushes an element to a list: to the array of the main document, or, beyond the threshold, to an overflow
-    /// document.
+    /// Pushes an element to a list: to the array of the main document, or, beyond the threshold, to an overflow document.
     ///
     /// ```no_run
     /// # use mongo_patterns::outlier::{OutlierRepository, Pushed};
@@ -93,36 +85,34 @@ impl<D, E> OutlierRepository<D, E> {
     /// # }
     /// ```
     ///
-    /// When it returns, the element is stored once, to the collections' write concern, and every reader of this crate
-    /// sees it. After an error it is not stored, unless [`is_outcome_unknown`](Error::is_outcome_unknown). A process
-    /// that dies during a push can leave a flag without overflow documents, and never an element that no reader sees.
+    /// When it returns, the element is stored once, to the collections' write concern, and every reader of this crate sees
+    /// it. After an error it is not stored, unless [`is_outcome_unknown`](Error::is_outcome_unknown).
     ///
-    /// Safe for concurrent writers: the array never exceeds the threshold, and an overflow document never exceeds its
-    /// bound.
+    /// For any number of concurrent writers, the array never exceeds the threshold, and an overflow document never exceeds
+    /// its bound.
     ///
     /// # Cost
-    /// One round trip for a typical document and for a [known outlier](crate#known-outliers), three for another outlier,
-    /// however many overflow documents it has. The server examines one document in each. To open an overflow document
-    /// takes four more, once for `max_overflow_elements` elements: it is inserted in a transaction with the flag.
-    /// Concurrent pushes to one list share commands: see [lanes](crate#lanes).
+    /// One round trip for a typical document and for a [known outlier](crate#known-outliers), three for any other outlier. A
+    /// new overflow document takes four more, once for `max_overflow_elements` elements. Concurrent pushes to one list share
+    /// commands: see [lanes](crate#lanes).
     ///
     /// # Sessions and transactions
-    /// In a session, a push to an outlier takes two round trips. In a transaction of the caller, nothing is retried. In a
-    /// session without a transaction, overflow documents are opened in a transaction of their own; later reads in the
-    /// session see them. See [sessions and transactions](mongo_patterns_core::action#sessions-and-transactions).
+    /// In a session, a push to an outlier takes two round trips. Without a transaction, overflow documents are opened in one
+    /// of their own, and later reads in the session see them.
     ///
     /// # Cancel safety
-    /// The element is stored or not. If it is not, the flag may be set without overflow documents: readers see the same list,
-    /// [`verify`](Self::verify) finds the flag, and [`refresh`](Self::refresh) clears it. A second call may store the element
-    /// twice; [`push_unique`](Self::push_unique) does not.
+    /// The element is stored or not. If it is not, the flag may be set without overflow documents: readers see the same
+    /// list, and [`refresh`](Self::refresh) clears the flag. A second call may store the element twice;
+    /// [`push_unique`](Self::push_unique) does not.
     ///
     /// # Errors
-    /// With nothing stored: [`NotFound`] when the document does not exist, [`InvalidArgument`] for an invalid `_id` or
-    /// element, [`Encode`], [`TooLarge`] for an element that does not fit, alone or with those of the array,
-    /// [`Corrupt`] when the array field is not an array, [`IndexMissing`] for an outlier before
-    /// [`ensure_indexes`](crate::Repository::ensure_indexes), [`Unsupported`] on a standalone when the array is full, and
-    /// [`Configuration`] where elements are
-    /// [unique](crate::OutlierRepositoryBuilder::unique_elements): call [`push_unique`](Self::push_unique).
+    /// - [`NotFound`]: the document does not exist.
+    /// - [`InvalidArgument`]: an invalid element.
+    /// - [`TooLarge`]: the element does not fit, alone or with the array.
+    /// - [`Corrupt`]: the array field is not an array.
+    /// - [`Unsupported`]: the array is full, and the server is a standalone.
+    /// - [`Configuration`]: elements are [unique](crate::OutlierRepositoryBuilder::unique_elements): call
+    ///   [`push_unique`](Self::push_unique).
     pub fn push<Q>(&self, id: impl IntoId, element: &Q) -> Write<'_, Pushed>
     where
         E: Borrow<Q>,
@@ -155,20 +145,22 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     /// # }
     /// ```
     ///
-    /// When it returns, every element is stored once. After an error, a prefix of the elements is stored, and the error
-    /// has [their number](Error::stored_count). Elements of other writers can be between them.
+    /// When it returns, every element is stored once. After an error, a prefix of the elements is stored, whose length is
+    /// [`stored_count`](Error::stored_count). Elements of other writers can be between them.
     ///
     /// # Cost
-    /// One round trip if the array has room for all, three if the newest overflow document has room for the rest, and one for
-    /// that in a [known outlier](crate#known-outliers). Else four more for each 100 new overflow documents or 16 MiB.
+    /// One round trip if the array has room for all, or the newest overflow document of a [known
+    /// outlier](crate#known-outliers). Three for any other outlier with room. Else four more for each 100 new overflow
+    /// documents or 16 MiB.
     ///
     /// # Cancel safety
     /// A prefix of the elements is stored. The flag may be set without overflow documents, as by [`push`](Self::push). A
     /// second call may store elements twice: read the list first.
     ///
     /// # Errors
-    /// Those of [`push`](Self::push). [`NotFound`] with a [`stored_count`](mongo_patterns_core::Error::stored_count) above 0 when the
-    /// document was deleted or archived between two commands, with the elements that were stored.
+    /// - The errors of [`push`](Self::push).
+    /// - [`NotFound`]: with a [`stored_count`](mongo_patterns_core::Error::stored_count) above 0, the document was deleted
+    ///   or archived between two commands, with the stored elements.
     pub fn push_many(&self, id: impl IntoId, elements: &[E]) -> Write<'_, PushedMany> {
         let (shared, id, elements) = (self.shared(), DocumentId::new(id), Encoded::all(elements.iter()));
         Write::new(shared.operation("push_many"), async move |session| {
@@ -185,8 +177,8 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
 }
 
 impl<D, E> OutlierRepository<D, E> {
-    /// Pushes an element to a list, unless the list has an equal one, in its array or in overflow documents. Needs
-    /// [unique elements](crate::OutlierRepositoryBuilder::unique_elements).
+    /// Pushes an element to a list, unless the list has an equal element. Needs [unique
+    /// elements](crate::OutlierRepositoryBuilder::unique_elements).
     ///
     /// ```no_run
     /// # use mongo_patterns::outlier::{OutlierRepository, Pushed};
@@ -199,26 +191,24 @@ impl<D, E> OutlierRepository<D, E> {
     /// # }
     /// ```
     ///
-    /// When it returns, the list has the element once, however many writers push it concurrently. It is idempotent:
-    /// call it again after an [unknown outcome](Error::is_outcome_unknown). Elements are equal as MongoDB compares
+    /// When it returns, the list has the element once, however many writers push it concurrently. It is idempotent: call it
+    /// again after an [unknown outcome](Error::is_outcome_unknown), and after an error with a [number of stored
+    /// elements](Error::stored_count), which means that the last check failed. Elements are equal as MongoDB compares
     /// values: 1 and 1.0 are, and documents with their fields in another order are not.
     ///
-    /// If an error has a [number of stored elements](Error::stored_count), the last check failed: whether a refresh
-    /// moved an equal element concurrently. Then call it again, too.
-    ///
     /// # Cost
-    /// That of [`push`](Self::push), and one round trip more for an element in an overflow document: two for a [known
-    /// outlier](crate#known-outliers), three for another one. After a refresh that filled the array, the next push takes
-    /// one more.
+    /// As [`push`](Self::push), and one round trip more for an element in an overflow document. After a refresh that filled
+    /// the array, the next push takes one more.
     ///
     /// # Cancel safety
     /// The element is stored or not: call it again. If a refresh moved an equal element at that moment, the list may have
-    /// both until the next [`refresh`](Self::refresh); [`verify`](Self::verify) finds it. The flag may be set without
-    /// overflow documents, as by [`push`](Self::push).
+    /// both until the next [`refresh`](Self::refresh). The flag may be set without overflow documents, as by
+    /// [`push`](Self::push).
     ///
     /// # Errors
-    /// Those of [`push`](Self::push). [`Configuration`] where elements are not unique, and [`InvalidArgument`] for an
-    /// element that is an array: the server would index its values one by one.
+    /// - The errors of [`push`](Self::push).
+    /// - [`Configuration`]: elements are not unique.
+    /// - [`InvalidArgument`]: the element is an array, whose values the server would index one by one.
     pub fn push_unique<Q>(&self, id: impl IntoId, element: &Q) -> Write<'_, Pushed>
     where
         E: Borrow<Q>,
@@ -239,8 +229,7 @@ impl<D, E> OutlierRepository<D, E> {
 }
 
 impl<D, E> OutlierRepository<D, E> {
-    /// Removes every element of a list that is equal to this one, as MongoDB compares values. Returns whether there
-    /// [was one](Removed::found).
+    /// Removes every element of a list that is equal to this one, as MongoDB compares values. Idempotent.
     ///
     /// ```no_run
     /// # async fn f(books: mongo_patterns::outlier::OutlierRepository<(), String>) -> mongo_patterns::Result<()> {
@@ -252,22 +241,19 @@ impl<D, E> OutlierRepository<D, E> {
     /// # }
     /// ```
     ///
-    /// Afterwards, the array can have room although there are overflow documents. Pushes do not fill it, so that no
-    /// element moves while others read. [`refresh`](Self::refresh) fills it, and clears the flag if no overflow
-    /// documents are left. It is idempotent.
+    /// Afterwards, the array can have room although there are overflow documents. Pushes do not fill it, so that no element
+    /// moves while others read. [`refresh`](Self::refresh) fills it, and clears the flag if no overflow documents are left.
     ///
     /// # Cost
-    /// One round trip for a typical document, two for an outlier. Three more if an outlier has no such element: a read
-    /// in one snapshot, because a refresh may move elements concurrently. The server examines all overflow documents of
-    /// the list, or one where elements are [unique](crate::OutlierRepositoryBuilder::unique_elements).
+    /// One round trip for a typical document, two for an outlier, and five for an outlier without such an element. The
+    /// server examines all overflow documents of the list, or one if elements are
+    /// [unique](crate::OutlierRepositoryBuilder::unique_elements).
     ///
     /// # Cancel safety
-    /// Equal elements may be removed from the array, and not yet from the overflow documents. Call it again: it removes the
-    /// rest.
+    /// Equal elements may be removed from the array only. Call it again: it removes the rest.
     ///
     /// # Errors
-    /// [`NotFound`] when the document does not exist, [`InvalidArgument`] for an invalid `_id` and for undefined, and
-    /// [`Encode`].
+    /// - [`NotFound`]: the document does not exist.
     pub fn remove<Q>(&self, id: impl IntoId, element: &Q) -> Write<'_, Removed>
     where
         E: Borrow<Q>,
@@ -297,43 +283,38 @@ impl<D, E> OutlierRepository<D, E> {
     /// # }
     /// ```
     ///
-    /// The first element is that of the smallest position: in the array, and then in the overflow documents in their order.
-    /// Others with the same values stay. The element keeps its position. Values are compared as by `$eq` in a find: numbers
-    /// by value, null also with a missing field, and a value also with an array that has it. A field can be a path, such as
-    /// `shop.city`.
+    /// The first element is the first of the array, or else of the overflow documents in their order. Others with the same
+    /// values stay. The element keeps its position. Values are compared as by `$eq` in a find: numbers by value, null also
+    /// with a missing field, and a value also with an array that contains it. A field can be a path, such as `shop.city`.
     ///
-    /// Elements that are values, such as strings, have no fields: [remove](Self::remove) one and push another. The same holds
-    /// where elements are [unique](crate::OutlierRepositoryBuilder::unique_elements), because an update could make two equal.
+    /// If elements are values, such as strings, or are [unique](crate::OutlierRepositoryBuilder::unique_elements),
+    /// [remove](Self::remove) one and push another.
     ///
     /// # Operators
     /// `$set`, `$unset`, `$inc`, `$mul`, `$min`, `$max`, `$currentDate`, `$push`, `$pull` and `$addToSet`, with MongoDB's
-    /// meanings. Their paths are relative to the element. The server applies them in one atomic command: concurrent
-    /// increments all count, also while a refresh moves the element. As in the driver, a document with `$each` in a `$push`
-    /// or `$addToSet` is a modifier, and the value of a `$pull` is a condition.
+    /// meanings. Paths are relative to the element. The server applies them in one atomic command: concurrent increments all
+    /// count, also while a refresh moves the element. As in the driver, a document with `$each` in a `$push` or `$addToSet`
+    /// is a modifier, and the value of a `$pull` is a condition.
     ///
-    /// Refused, with nothing sent: a document without operators, other operators, a pipeline, which the server applies to
-    /// whole documents only, positional operators in paths (`$`, `$[]`, `$[x]`), and two paths of which one contains the
-    /// other.
+    /// Refused, with nothing sent: a document without operators, other operators, a pipeline, positional operators in paths
+    /// (`$`, `$[]`, `$[x]`), and two paths if one contains the other.
     ///
-    /// An update with `$inc`, `$mul` or `$push` is not idempotent. Nor is one that changes a field of the match, after which
-    /// it finds another element.
+    /// An update with `$inc`, `$mul` or `$push` is not idempotent. Nor is an update that changes a field of the match, after
+    /// which it finds another element.
     ///
     /// # Cost
-    /// One round trip for an element of the array, and three for one of an overflow document: the array, the flag, and the
-    /// overflow document. If the list has no such element two, or six for an outlier: a read in one snapshot, because a
-    /// refresh may move elements concurrently. The server examines the overflow documents before that of the element.
+    /// One round trip for an element of the array, and three for an element of an overflow document. If the list has no such
+    /// element two, or six for an outlier. The server examines the overflow documents up to the element.
     ///
     /// # Cancel safety
-    /// The update is applied to one element, or not at all. Call an idempotent update again; read the element before you call
-    /// another one again.
+    /// The update is applied to one element, or not at all. Call an idempotent update again. Otherwise read the element
+    /// first.
     ///
     /// # Errors
-    /// With nothing sent: [`InvalidArgument`] for the refused updates above, for a match that is empty or has undefined or an
-    /// invalid path, and for an invalid `_id`; [`Configuration`] where elements are unique.
-    ///
-    /// With nothing changed: [`NotFound`] when the document does not exist, or has no such element; [`InvalidArgument`] when
-    /// the update does not suit the stored element, such as `$inc` of a text, [`IndexMissing`], [`TooLarge`] and
-    /// [`Contention`].
+    /// - [`InvalidArgument`]: a refused update, a match that is empty or contains undefined or an invalid path, or an update
+    ///   that does not suit the stored element, such as `$inc` of a text.
+    /// - [`Configuration`]: elements are unique.
+    /// - [`NotFound`]: the document does not exist, or has no such element.
     pub fn update_element(
         &self,
         id: impl IntoId,

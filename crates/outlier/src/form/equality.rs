@@ -24,9 +24,6 @@ pub(crate) fn has_duplicates(elements: &[RawBsonRef<'_>]) -> bool {
 
 /// Refuses invalid elements: undefined, to which no filter compares, and arrays where elements are unique, because the
 /// server indexes their values one by one.
-///
-/// # Errors
-/// [`InvalidArgument`](ErrorKind::InvalidArgument).
 pub(crate) fn check_element(settings: &Settings, element: RawBsonRef<'_>) -> Result<()> {
     let refused = |message| Err(Error::new(ErrorKind::InvalidArgument, message));
     match element {

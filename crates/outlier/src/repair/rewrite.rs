@@ -56,9 +56,6 @@ struct Rewrite<'a> {
 }
 
 /// Rewrites a list, or nothing if all elements are in place.
-///
-/// # Errors
-/// [`Unsupported`](ErrorKind::Unsupported) on a standalone.
 pub(crate) async fn rewrite(shared: &Shared, id: &Bson, delete_orphans: bool, conn: &mut Conn<'_>) -> Result<Fix> {
     let has_own_transaction = !conn.is_in_transaction();
     let fix = transaction::run(

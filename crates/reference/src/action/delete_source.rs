@@ -32,13 +32,13 @@ impl<D, S> ReferenceRepository<D, S> {
     /// A concurrent [`insert`](Self::insert) or [`set_reference`](Self::set_reference) either returns first, and this call
     /// finds its reference, or it fails with [`NotFound`].
     ///
-    /// Also if the source does not exist, it looks for references: an error of the kind [`Referenced`] tells that it was deleted
-    /// by something else, and `found: false` that nothing is left of it.
+    /// It looks for references also if the source does not exist. Then [`Referenced`] tells that another program has deleted
+    /// the source, and `found: false` that nothing is left of it.
     // proof: together::through::a_source_that_does_not_exist_may_be_referred_to
     ///
     /// # Through another repository
-    /// [`through`](DeleteSource::through) a trash, a history, or a repository of children, that repository deletes the source,
-    /// in a transaction. A trash keeps it as it was, with its version: after `restore`, copies that were kept are current again
+    /// [`through`](DeleteSource::through) a trash, a history, or a repository of children, that repository deletes the
+    /// source, in a transaction. A trash keeps the source with its version: after `restore`, kept copies are current again
     /// with [`refresh_copies`](Self::refresh_copies) or a [follower](Self::follow).
     // proof: together::through::of_deletions_beside_inserts_no_removed_source_has_references,
     // together::kept::a_source_whose_copies_were_kept_is_restored
@@ -53,29 +53,32 @@ impl<D, S> ReferenceRepository<D, S> {
     /// # }
     /// ```
     ///
-    /// A source of which a further pattern has parts is refused without it: a product with reviews and a history is deleted by
-    /// `delete_source(id).through(&reviews).through(&history)`. A trash or a history is the last one.
+    /// If a further pattern has parts of the source, the call is refused without that pattern's repository. A product with
+    /// reviews and a history is deleted by `delete_source(id).through(&reviews).through(&history)`. A trash or a history is
+    /// the last one.
     // proof: together::chain::what_depends_on_a_document_is_never_left, together::chain::nothing_is_left_beside_writers_of_all_patterns
     ///
     /// # Cost
-    /// Two round trips, and one for each reference field, which examines one document. For the other rules one, and one for
-    /// each reference field, which updates all copies. Through another repository one more, and those of its deletion; the
-    /// first time also those that check its indexes. The first call of a repository has one more for each referring collection,
-    /// which checks the indexes.
+    /// Two round trips, and one for each reference field. For the other rules one less, and the server updates all copies.
+    /// Through another repository one more, and the cost of its deletion. The first call of a repository checks the indexes,
+    /// with one more for each referring collection.
     ///
     /// # Sessions and transactions
-    /// In a transaction of the caller, a new reference in another transaction conflicts with it. One outside of
-    /// transactions does not, and can refer to the source that is deleted by the commit: [`verify`](Self::verify) finds it.
+    /// In a transaction of the caller, a new reference in another transaction conflicts with it. A reference outside of
+    /// transactions does not, and can be left after the commit: [`verify`](Self::verify) finds it.
     ///
     /// # Cancel safety
-    /// The source is deleted or not. If the references were not checked to the end, the source keeps the field
-    /// `mongo_patterns_deleting`, which has no effect, and which the next call replaces. For the other rules, references can
-    /// be left: call it again with the same rule.
+    /// The source is deleted or not. A source that is not deleted can keep the field `mongo_patterns_deleting`, which has no
+    /// effect. For the other rules, references can be left: call it again with the same rule.
     ///
     /// # Errors
-    /// With nothing deleted: [`Referenced`] when a document refers to the source, [`SettingsMismatch`] when a further pattern would
-    /// leave parts of it, [`InvalidArgument`] for an invalid id, or for a repository of other documents, [`IndexMissing`], [`Contention`], and those of the other repository. After an error with a
-    /// [`stored_count`](mongo_patterns_core::Error::stored_count) of 1 the source is deleted, and references can be left.
+    /// - [`Referenced`]: a document refers to the source.
+    /// - [`SettingsMismatch`]: parts of the source in a further pattern would be left.
+    /// - [`InvalidArgument`]: the other repository is of other documents.
+    /// - The errors of the other repository.
+    ///
+    /// After an error with a [`stored_count`](mongo_patterns_core::Error::stored_count) of 1 the source is deleted, and
+    /// references can be left.
     pub fn delete_source(&self, source: impl IntoId) -> DeleteSource<'_> {
         DeleteSource::create(
             self.shared(),

@@ -11,10 +11,9 @@ use crate::results::OnReferences;
 
 impl<D, S> ReferenceRepository<D, S> {
     /// Follows the changes that other programs make to the sources and to the referring documents, and updates the copies.
-    /// It also completes what processes left that died between two commands.
     ///
-    /// It watches all collections of the repository by one change stream. It runs until it is dropped, unless an option
-    /// ends it.
+    /// Run it only if other programs write them, or to complete calls of processes that died. It watches all collections of
+    /// the repository by one change stream, until it is dropped or an option ends it.
     ///
     /// ```no_run
     /// # use mongo_patterns::reference::ReferenceRepository;
@@ -33,9 +32,8 @@ impl<D, S> ReferenceRepository<D, S> {
     /// | a source is deleted | none, unless you [say what to do](Follow::on_missing) |
     /// | a document is inserted, replaced, or its references are updated | missing, outdated and different copies are updated |
     ///
-    /// The version of a source that is the revision of a [history](crate::ReferenceRepositoryBuilder::version_field) is never
-    /// raised: the follower of the history does that after a write of another program, which is the change that updates the
-    /// copies.
+    /// If a [history](crate::ReferenceRepositoryBuilder::version_field) writes the version of the sources, only the follower
+    /// of the history raises it, after a write of another program. That change updates the copies.
     ///
     /// Other changes have no effect, nor have values that are not references, such as an id alone. Snapshots stay as they
     /// are. A source whose version is not an integer is left alone until it is corrected.
@@ -43,65 +41,55 @@ impl<D, S> ReferenceRepository<D, S> {
     /// After each batch of changes, the follower stores its position under its name, in the collection `mongo_patterns` of
     /// the database. The next follower of that name resumes there, after any interruption.
     ///
-    /// A follower [repairs](Self::repair) all references when it starts for the first time. It also does so when the server
-    /// no longer has all changes since its last run, because the oplog does not reach back far enough.
-    /// [`disable_repair`](Follow::disable_repair) disables both.
+    /// A follower [repairs](Self::repair) all references when it starts for the first time, and when the server no longer
+    /// has all changes since its last run. [`disable_repair`](Follow::disable_repair) disables both.
     ///
-    /// After a broken connection, a failover or while the server is down, it retries with a backoff of up to ten
-    /// seconds: until it succeeds, or for up to [`max_retry_time`](Follow::max_retry_time).
+    /// While the server is down or fails over, it retries with a backoff of up to ten seconds, for up to
+    /// [`max_retry_time`](Follow::max_retry_time) if that is set.
     ///
     /// # Guarantees
     /// When the follower has reached a time, every copy is current whose document and source were written before it. A copy
-    /// never goes back to an older version. This holds for any number of followers, in any number of processes, and for
-    /// concurrent writers of repositories and of other programs.
+    /// never goes back to an older version. This holds for any number of followers and of concurrent writers.
     ///
-    /// Other programs may write everything, also the version. But whoever sets it to a lower value by an update, and
-    /// then increments it to that of existing copies before the follower has seen the first change, leaves old copies with
-    /// current versions. [`repair`](Self::repair) finds them.
+    /// Other programs may write everything, also the version. One order of updates deceives the follower: a lower version,
+    /// and then increments up to the version of existing copies, before the follower has seen the first.
+    /// [`repair`](Self::repair) finds these copies.
     ///
-    /// Not guaranteed: a source that is deleted while a program inserts a reference to it. The follower sees both
-    /// afterwards, and does what [`on_missing`](Follow::on_missing) says.
+    /// Not guaranteed: a source that is deleted while a program inserts a reference to it. The follower does what
+    /// [`on_missing`](Follow::on_missing) says.
     ///
     /// # Requirements
     /// - A replica set or a sharded cluster.
     /// - Besides reading and writing the collections, its user must be allowed to watch the database, by `changeStream` and
-    ///   `find` on all of its collections, and to write `mongo_patterns`. The role `readWrite` allows it. It needs no
-    ///   pre-images.
+    ///   `find` on all of its collections, and to write `mongo_patterns`. The role `readWrite` allows it.
     ///
     /// # Cost
-    /// - At the start four round trips, and one for each referring collection. For the first time two more and those of
-    ///   [`repair`](Self::repair). With [`run_until_current`](Follow::run_until_current) one more for each collection.
-    /// - For a batch of up to 10,000 changes two. For each 500 changed documents two, which read them and their sources,
-    ///   and one for each of their sources with copies to update. So a rename with 100,000 copies has 100,000 changes,
-    ///   and about 450 round trips.
-    /// - For each 500 sources that were inserted or deleted one for each reference, and no more if nothing refers to them.
-    /// - For each 1000 other changed sources one, which reads them. Then for each source, and each reference that follows its
-    ///   source, two, which look for newer and for older copies. Four sources are handled concurrently.
-    /// - For a source that was changed without its version one more for each such reference, which reads its copies until one
-    ///   differs. Then two more, which read the source again and raise its version.
-    /// - Without changes one a second, and one write every ten seconds.
+    /// - At the start about four round trips, and for the first time a [`repair`](Self::repair). Without changes one a
+    ///   second.
+    /// - Two for a batch of up to 10,000 changes, and two for each 500 changed documents. One for each source with copies to
+    ///   update. So a rename with 100,000 copies takes about 450 round trips.
+    /// - For each 1000 changed sources one, and two for each source and each reference, of four sources concurrently. Three
+    ///   more for a source that was changed without its version.
     ///
-    /// It writes with the write concern `majority`. The server sends the `_id` of a changed document and the paths of its
-    /// changed fields. Its own writes are changes too, and have no further writes.
+    /// It writes with the write concern `majority`.
     ///
     /// # Cancel safety
-    /// Cancel-safe: each copy is updated or not. The next follower of the name resumes at the position that was stored last.
-    /// It misses nothing, and compares some copies again. [`until`](Follow::until) ends it without work to repeat.
+    /// Cancel-safe: the next follower of the name resumes at the stored position. It misses nothing, and compares some
+    /// copies again. [`until`](Follow::until) ends it without work to repeat.
     ///
     /// # Errors
-    /// - [`Unsupported`]: a standalone.
-    /// - [`IndexMissing`], and [`SettingsMismatch`].
+    /// After each of them, another call resumes.
+    ///
+    /// - [`Unsupported`]: the server is a standalone.
     /// - [`InvalidArgument`]: a follower of this name has other collections or fields.
-    /// - [`HistoryLost`]: the server no longer has all changes, with [`disable_repair`](Follow::disable_repair), or
-    ///   directly after a repair of all references.
+    /// - [`HistoryLost`]: the server no longer has all changes, with [`disable_repair`](Follow::disable_repair), or directly
+    ///   after a repair of all references.
     /// - [`CollectionDropped`]: a collection of the repository was dropped or renamed. The next follower of the name starts
     ///   from the beginning.
     /// - [`TooLarge`]: with a copy, a document would exceed 16 MiB. `document_id()` is the source.
     /// - [`Corrupt`]: the version of a source is not an integer, in a repair of all references.
-    /// - Permanent errors of the driver. Transient ones after [`max_retry_time`](Follow::max_retry_time), with the
-    ///   number and the time of the attempts.
-    ///
-    /// After each of them, another call resumes.
+    /// - Transient errors of the driver only after [`max_retry_time`](Follow::max_retry_time), with the number and the time
+    ///   of the attempts.
     pub fn follow(&self, name: impl Into<String>) -> Follow<'_> {
         Follow {
             shared: self.shared(),
@@ -121,10 +109,10 @@ action! {
 
     /// Sets what happens to references whose source was deleted, or does not exist: the copies are
     /// [kept](OnReferences::KeepCopy) with `deleted: true`, or the references [cleared](OnReferences::Clear). By default
-    /// ([`Restrict`](OnReferences::Restrict)) they stay as they are, and [`verify`](ReferenceRepository::verify) finds them.
+    /// ([`Restrict`](OnReferences::Restrict)) they stay, and [`verify`](ReferenceRepository::verify) finds them.
     ///
-    /// With `Clear`, other programs must insert a source before the documents that refer to it. A copy that was kept is
-    /// current again when its source is inserted.
+    /// With `Clear`, other programs must insert a source before the documents that refer to it. A kept copy is current again
+    /// when its source is inserted.
     on_missing(rule: OnReferences) => on_missing = rule;
 
     "follow" => Followed

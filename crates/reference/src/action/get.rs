@@ -30,8 +30,7 @@ impl<D: DeserializeOwned, S> ReferenceRepository<D, S> {
     /// One round trip, which examines one document. With [`max_staleness`](Get::max_staleness) two: also the sources.
     ///
     /// # Errors
-    /// [`InvalidArgument`] for an invalid id, [`Decode`], and with `max_staleness` [`Corrupt`] when the version of a source
-    /// is not an integer.
+    /// - [`Corrupt`]: with `max_staleness`, the version of a source is not an integer.
     pub fn get(&self, id: impl IntoId) -> Get<'_, D> {
         Get::create(self.shared(), DocumentId::new(id), None, PhantomData)
     }
@@ -47,15 +46,10 @@ impl<D: DeserializeOwned, S> ReferenceRepository<D, S> {
     /// # }
     /// ```
     ///
-    /// The filter is the caller's own, as for the driver's `find`. The copies are those that are stored, which a concurrent
-    /// update of a source may not have reached yet.
+    /// The filter sees the stored copies, which a concurrent update of a source may not have reached yet.
     ///
     /// # Cost
-    /// One round trip, and one for each further batch of the cursor. The index of a reference serves a filter by the `_id` of
-    /// a source, and an index of your own another one.
-    ///
-    /// # Errors
-    /// [`Decode`], and those of the driver, as for a filter that the server refuses.
+    /// One round trip for each batch of the cursor. The index of a reference serves a filter by the `_id` of a source.
     pub fn find(&self, filter: Document) -> Find<'_, D> {
         let shared = self.shared();
         Find::new(shared.operation("find"), filter, decode)
@@ -72,10 +66,9 @@ action! {
     }
     with session, max_time;
 
-    /// Also reads the sources, on the primary, and returns current data instead of copies that are more than this number
-    /// of versions behind, or that have no version. 0 returns current data only, also of a source that another program has
-    /// changed without its version. Snapshots stay as they are, and so do copies whose source does not exist. Nothing is
-    /// stored.
+    /// Also reads the sources, and returns current data instead of copies that are more than this number of versions behind,
+    /// or have no version. 0 returns current data only, also of a source that another program has changed without its
+    /// version. Snapshots stay as they are, and so do copies whose source does not exist. Nothing is stored.
     max_staleness(versions: u32) => max_staleness = Some(versions);
 
     "get" => Option<D> where D: DeserializeOwned + 'a

@@ -15,8 +15,8 @@ use crate::results::Migrated;
 use crate::settings::bare::FieldNames;
 
 impl<D, S> ReferenceRepository<D, S> {
-    /// Migrates from references: documents with the ids of their sources alone get copies of the sources, in the form that
-    /// [`insert`](Self::insert) stores. The server does the work; only ids pass through the client.
+    /// Migrates from references: documents with the ids of their sources alone get copies of the sources, as
+    /// [`insert`](Self::insert) stores them. Only ids pass through the client.
     ///
     /// ```no_run
     /// # use mongo_patterns::reference::ReferenceRepository;
@@ -43,55 +43,53 @@ impl<D, S> ReferenceRepository<D, S> {
     /// | `customerId: 456` | `customer: { _id: 456, name, v }` as the last field |
     /// | `customerId: null` | without the field, and without a reference |
     ///
-    /// With a [source key](crate::ReferenceRepositoryBuilder::source_key), such as `username`, the values are those of the key:
+    /// With a [source key](crate::ReferenceRepositoryBuilder::source_key), such as `username`, the values are keys:
     ///
     /// | before | after |
     /// |---|---|
     /// | `author: "ann"` | `author: { _id: 7, username: "ann", name, v }` |
     /// | `author: { username: "ann", note: "x" }` | the same, and `note` after the copy |
     ///
-    /// A [snapshot](crate::Reference::snapshot) that has other copied fields beside the key keeps them, and gets the `_id`. The
-    /// migration creates the index of the key, and stores the settings, before it checks the documents. A plan creates nothing, so
-    /// where this index is missing, it is refused with [`IndexMissing`]: call [`ensure_indexes`](Self::ensure_indexes) first.
+    /// A [snapshot](crate::Reference::snapshot) with other copied fields beside the key keeps them, and gets the `_id`. The
+    /// migration creates the index of the key, and stores the settings, before it checks the documents. A plan without this
+    /// index is refused with [`IndexMissing`]: call [`ensure_indexes`](Self::ensure_indexes) first.
     ///
-    /// References with a version, or with `deleted: true`, are extended already and stay. So do snapshots with copied fields,
-    /// which may have a value that the source has no longer, and documents with a missing or null reference. A document
-    /// without an `_id` in the reference field is the id of a source itself.
+    /// References with a version, or with `deleted: true`, are extended already and stay. So do snapshots with copied
+    /// fields, and documents with a missing or null reference. A document without an `_id` in the reference field is the id
+    /// of a source itself.
     ///
     /// The migration also creates the [indexes](Self::indexes), and stores the settings in the
     /// [catalog](mongo_patterns_core::catalog).
     ///
     /// # Requirements
-    /// Stop the programs that write references in the old form: all documents must be written by repositories, which write
-    /// the new one. Do not delete sources until it returns: [`delete_source`](Self::delete_source) does not find references
-    /// in the old form. With ids in another field, do not change the references of documents that are not migrated yet.
-    /// With a source key, do not change the key of a source until it returns: the documents that are not migrated yet have the
-    /// old value, which another source can get.
+    /// Until it returns,
+    ///
+    /// - stop the programs that write references in the old form: repositories write the new one,
+    /// - do not delete sources: [`delete_source`](Self::delete_source) does not find references in the old form,
+    /// - with ids in another field, do not change references of documents that are not migrated,
+    /// - with a source key, do not change the key of a source: another source can get the old key.
     ///
     /// Concurrent updates of sources, inserts of documents by repositories, and changes of other fields are safe.
     ///
     /// # Guarantees
     /// Idempotent: after an interruption, run it again until it returns. Each document gets all its copies at once, and only
-    /// if its references are still those that the server has read. When it has returned, every copy that it wrote is
-    /// current: it reads the sources of a chunk again after it has written the copies, as [`insert`](Self::insert) does. A
-    /// migration that resumes also updates all outdated copies, because the interrupted one may not have come to
-    /// this read.
+    /// if its references are still the ones that the server has read. When it has returned, every copy that it wrote is
+    /// current: it reads the sources of a chunk again, as [`insert`](Self::insert) does. A migration that resumes also
+    /// updates all outdated copies.
     ///
-    /// A source that is deleted nevertheless, between the two reads, leaves a copy with `deleted: true`.
+    /// If a source is deleted nevertheless, its copy can be left with `deleted: true`.
     ///
     /// # Cost
-    /// About ten round trips, six more the first time, and three for each chunk. The server reads all documents three times:
-    /// to check them, to find those of the chunks, and to check that none is left. It reads those to migrate twice more, by
-    /// id, and their sources three times. A source that was updated in between costs one round trip for each reference, and a
-    /// chunk with one more.
+    /// About ten round trips, six more the first time, and three for each chunk. The server reads all documents three times,
+    /// the documents to migrate twice more, and their sources three times. A concurrently updated source costs one for each
+    /// reference.
     ///
     /// # Cancel safety
-    /// It stops between two commands, and the server may still execute the last one. Each document is migrated or
-    /// unchanged. Copies of the last chunk can be outdated, if their sources were updated concurrently. Call it again: it
-    /// resumes.
+    /// It stops between two commands, and the server may still execute the last one. Each document is migrated or unchanged.
+    /// Copies of the last chunk can be outdated. Call it again: it resumes.
     ///
     /// # Invalid documents
-    /// A document can be [skipped](MigrateFromReferences::skip_invalid) for one of these reasons, of which the first one counts:
+    /// A document can be [skipped](MigrateFromReferences::skip_invalid) for the first of these reasons:
     ///
     /// | reason | meaning |
     /// |---|---|
@@ -107,13 +105,13 @@ impl<D, S> ReferenceRepository<D, S> {
     /// | `source_version` | the version of a source is not an integer from 0 |
     /// | `too_large` | the document would exceed MongoDB's limit of 16 MiB |
     ///
-    /// A run that resumes updates outdated copies: those that a skipped document has are updated too.
+    /// A run that resumes updates outdated copies of skipped documents too.
     ///
     /// # Errors
-    /// With nothing written, and with a [document](mongo_patterns_core::Error::document_id) as an example, unless they are
-    /// skipped:
+    /// With nothing written, and with a [document](mongo_patterns_core::Error::document_id) as an example, unless invalid
+    /// documents are skipped:
     ///
-    /// - [`InvalidItemId`]: a reference is not an id, or of another form; or an array refers to one source twice.
+    /// - [`InvalidItemId`]: a reference is not an id, or has another form, or an array refers to one source twice.
     /// - [`NotFound`]: a source does not exist.
     /// - [`TargetNotEmpty`]: the reference field has another value, or refers to other sources than the field of the ids.
     /// - [`Corrupt`]: the field of an array is not an array, or the version of a source is not an integer from 0.
@@ -122,17 +120,17 @@ impl<D, S> ReferenceRepository<D, S> {
     /// Also with nothing written:
     ///
     /// - [`Configuration`]: the field of the ids is not a plain field.
-    /// - [`InvalidArgument`]: there is no such reference field; the field of the ids is one of another
-    ///   reference, or no document has it; the server refuses the filter; the chunk size or the rate is 0; or an unfinished migration has other settings.
+    /// - [`InvalidArgument`]: there is no such reference field, no document has the field of the ids, or another reference
+    ///   has it. The server refuses the filter. The chunk size or the rate is 0. Or an unfinished migration has other
+    ///   settings.
     /// - [`Driver`](mongo_patterns_core::ErrorKind::Driver): through a router, the database does not exist.
-    /// - Those of [`ensure_indexes`](Self::ensure_indexes).
+    /// - The errors of [`ensure_indexes`](Self::ensure_indexes).
     ///
     /// With the migration unfinished; run it again:
     ///
-    /// - [`CountMismatch`]: at the end there are documents in the old form, because another program wrote them.
+    /// - [`CountMismatch`]: there are documents in the old form, because another program wrote them.
     /// - [`Contention`]: another call has taken the migration over.
-    /// - [`DuplicateKey`]: a unique index of your own refused a document.
-    /// - Those of the driver.
+    /// - The errors of the driver, and [`DuplicateKey`] by a unique index of your own.
     pub fn migrate_from_references(&self) -> MigrateFromReferences<'_> {
         MigrateFromReferences::with_defaults(self.shared(), FieldNames::default())
     }
@@ -150,8 +148,8 @@ migration! {
 }
 
 impl MigrateFromReferences<'_> {
-    /// Sets the field that has the id of the source, or the array of ids, for one reference field: `customerId` for
-    /// `customer`. By default the ids are in the reference field itself. The migration removes it.
+    /// Sets the field with the id of the source, or the array of ids, for one reference field: `customerId` for `customer`.
+    /// The migration removes it. By default the ids are in the reference field itself.
     pub fn from_field(mut self, reference: impl Into<String>, field: impl Into<String>) -> Self {
         self.fields.add(reference.into(), field.into());
         self

@@ -9,8 +9,9 @@ use crate::settings::invalid_argument;
 use crate::write::reference::{Change, field_of, remove};
 
 impl<D, S> ReferenceRepository<D, S> {
-    /// Sets the reference of a document to a source, with a copy of it. Replaces the previous reference. With a [source
-    /// key](crate::ReferenceRepositoryBuilder::source_key), the source is named by its value.
+    /// Sets the reference of a document to a source, with a copy of it. Replaces the previous reference.
+    ///
+    /// With a [source key](crate::ReferenceRepositoryBuilder::source_key), the source is named by its key.
     ///
     /// ```no_run
     /// # use mongo_patterns::reference::ReferenceRepository;
@@ -24,21 +25,20 @@ impl<D, S> ReferenceRepository<D, S> {
     ///
     /// # Cost
     /// Three round trips: the source, the document, and the source again. One more if the source was updated in between.
-    /// In a transaction of the caller four, without the second read: two writes lock the source.
+    /// Four in a transaction of the caller.
     ///
     /// # Cancel safety
     /// The reference is set or not. Its copy can be outdated, if the source was updated or deleted concurrently. Call it
-    /// again: it is idempotent.
+    /// again: idempotent.
     ///
     /// # Errors
-    /// With nothing changed: [`NotFound`] when the document or the source does not exist, [`InvalidArgument`] for an invalid
-    /// id, an unknown field or an array, [`TooLarge`] when the document would exceed 16 MiB, [`DuplicateKey`] by a unique
-    /// index of your own, [`Corrupt`] when the version of the source is not an integer, [`Contention`], and, for a source key,
-    /// [`IndexMissing`] and [`IndexMismatch`].
+    /// - [`NotFound`]: the document or the source does not exist. If the source was deleted concurrently, the document has
+    ///   no reference.
+    /// - [`InvalidArgument`]: an unknown field or an array.
+    /// - [`Corrupt`]: the version of the source is not an integer.
     ///
-    /// [`NotFound`] also when the source was deleted concurrently: the document has no reference then. After an error
-    /// with a [`stored_count`](mongo_patterns_core::Error::stored_count) of 1 the reference is set, and its copy can be
-    /// outdated.
+    /// After an error with a [`stored_count`](mongo_patterns_core::Error::stored_count) of 1 the reference is set, and its
+    /// copy can be outdated.
     pub fn set_reference(&self, id: impl IntoId, source: impl IntoId) -> SetReference<'_> {
         let ids = [DocumentId::new(id), DocumentId::new(source)];
         SetReference::create(self.shared(), ids, None)
@@ -60,18 +60,19 @@ impl<D, S> ReferenceRepository<D, S> {
     /// One round trip.
     ///
     /// # Cancel safety
-    /// The reference is removed or not. Call it again: it is idempotent.
+    /// The reference is removed or not. Call it again: idempotent.
     ///
     /// # Errors
-    /// With nothing changed: [`NotFound`] when the document does not exist, and [`InvalidArgument`] for an invalid id, an
-    /// unknown field or an array.
+    /// - [`NotFound`]: the document does not exist.
+    /// - [`InvalidArgument`]: an unknown field or an array.
     pub fn clear_reference(&self, id: impl IntoId) -> ClearReference<'_> {
         ClearReference::create(self.shared(), DocumentId::new(id), None)
     }
 
-    /// Adds a reference to the end of an array, with a copy of the source. Idempotent: a source that the array refers to
-    /// already is not added again, and the result is not `modified`. With a [source
-    /// key](crate::ReferenceRepositoryBuilder::source_key), the source is named by its value.
+    /// Adds a reference to the end of an array, with a copy of the source. Idempotent: if the array refers to the source
+    /// already, the result is not `modified`.
+    ///
+    /// With a [source key](crate::ReferenceRepositoryBuilder::source_key), the source is named by its key.
     ///
     /// ```no_run
     /// # use mongo_patterns::reference::ReferenceRepository;
@@ -89,14 +90,15 @@ impl<D, S> ReferenceRepository<D, S> {
     /// As [`set_reference`](Self::set_reference).
     ///
     /// # Errors
-    /// As [`set_reference`](Self::set_reference), and [`InvalidArgument`] for a field that is not an array of references.
+    /// - The errors of [`set_reference`](Self::set_reference).
+    /// - [`InvalidArgument`]: the field is not an array of references.
     pub fn add_reference_to(&self, id: impl IntoId, source: impl IntoId) -> AddReference<'_> {
         let ids = [DocumentId::new(id), DocumentId::new(source)];
         AddReference::create(self.shared(), ids, None)
     }
 
-    /// Removes a reference from an array, by the `_id` of its source. The result is not `modified` if the array does not have
-    /// it.
+    /// Removes a reference from an array, by the `_id` of its source. The result is not `modified` if the array does not
+    /// have it.
     ///
     /// ```no_run
     /// # use mongo_patterns::reference::ReferenceRepository;
@@ -114,7 +116,8 @@ impl<D, S> ReferenceRepository<D, S> {
     /// As [`clear_reference`](Self::clear_reference).
     ///
     /// # Errors
-    /// As [`clear_reference`](Self::clear_reference), and [`InvalidArgument`] for a field that is not an array of references.
+    /// - [`NotFound`]: the document does not exist.
+    /// - [`InvalidArgument`]: the field is not an array of references.
     pub fn remove_reference(&self, id: impl IntoId, source: impl IntoId) -> RemoveReference<'_> {
         let ids = [DocumentId::new(id), DocumentId::new(source)];
         RemoveReference::create(self.shared(), ids, None)
@@ -130,7 +133,7 @@ action! {
     }
     with session;
 
-    /// Sets the reference field; that of the builder's `reference_field` by default.
+    /// Sets the reference field; by default the builder's `reference_field`.
     field(name: impl Into<String>) => field = Some(name.into());
 
     "set_reference" => Updated
@@ -145,7 +148,7 @@ action! {
     }
     with session;
 
-    /// Sets the reference field; that of the builder's `reference_field` by default.
+    /// Sets the reference field; by default the builder's `reference_field`.
     field(name: impl Into<String>) => field = Some(name.into());
 
     "clear_reference" => Updated
@@ -160,7 +163,7 @@ action! {
     }
     with session;
 
-    /// Sets the reference field; that of the builder's `reference_field` by default.
+    /// Sets the reference field; by default the builder's `reference_field`.
     field(name: impl Into<String>) => field = Some(name.into());
 
     "add_reference_to" => Updated
@@ -175,7 +178,7 @@ action! {
     }
     with session;
 
-    /// Sets the reference field; that of the builder's `reference_field` by default.
+    /// Sets the reference field; by default the builder's `reference_field`.
     field(name: impl Into<String>) => field = Some(name.into());
 
     "remove_reference" => Updated

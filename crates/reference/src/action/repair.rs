@@ -10,8 +10,10 @@ use crate::repository::{ReferenceRepository, Shared};
 use crate::results::OnReferences;
 
 impl<D, S> ReferenceRepository<D, S> {
-    /// Repairs the findings of [`verify`](Self::verify): copies the source to all of its outdated copies again. If a copy
-    /// differs, or is newer, it raises the version of the source first, so that no copy goes back to an older version.
+    /// Repairs the findings of [`verify`](Self::verify): copies the source to all of its outdated copies again.
+    ///
+    /// If a copy differs, or is newer, it raises the version of the source first, so that no copy goes back to an older
+    /// version.
     ///
     /// A reference without a source stays as it is, unless you [say what to do](RepairReferences::on_missing).
     ///
@@ -31,17 +33,16 @@ impl<D, S> ReferenceRepository<D, S> {
     /// # }
     /// ```
     ///
-    /// One repair updates all copies of a source, so copies that are scanned later may not be reported: a dry run can list
-    /// more.
+    /// One repair updates all copies of a source, so a dry run can list more.
     ///
     /// # Cost
-    /// That of [`verify`](Self::verify), and for each finding at most four round trips, and one for each reference.
+    /// As [`verify`](Self::verify), and for each finding at most four round trips, and one for each reference.
     ///
     /// # Cancel safety
     /// Each copy is either repaired or unchanged, or has lost an invalid version. Call it again: it repairs the rest.
     ///
     /// # Errors
-    /// Those of [`verify`](Self::verify), and [`IndexMissing`], as the last item of the stream.
+    /// - The errors of [`verify`](Self::verify).
     pub fn repair(&self) -> RepairReferences<'_> {
         RepairReferences::create(self.shared(), OnReferences::Restrict)
     }

@@ -9,7 +9,7 @@ use crate::repository::ReferenceRepository;
 
 impl<D, S> ReferenceRepository<D, S> {
     /// Scans all referring documents for problems: copies that are outdated or differ from their source, and references
-    /// without a source. Of snapshots, the last alone.
+    /// without a source. Snapshots are checked for a missing source only.
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
@@ -22,20 +22,19 @@ impl<D, S> ReferenceRepository<D, S> {
     /// # }
     /// ```
     ///
-    /// See [`verify`](mongo_patterns_core::verify) for what is true of the verifications of all patterns. A copy that a
-    /// running [`update_source`](Self::update_source) has not reached by the second read is reported as
-    /// [`Stale`](Problem::Stale).
+    /// [`verify`](mongo_patterns_core::verify) says what is true of the verifications of all patterns. A copy that a running
+    /// [`update_source`](Self::update_source) has not reached yet is reported as [`Stale`](Problem::Stale).
     ///
-    /// With a [source key](crate::ReferenceRepositoryBuilder::source_key) it needs the indexes. Without that of the key, it
-    /// names the sources that have the same value, and no other problems.
+    /// With a [source key](crate::ReferenceRepositoryBuilder::source_key) it needs the indexes. Without the index of the
+    /// key, it only names the sources with the same value.
     ///
     /// # Cost
-    /// A scan of each referring collection, which reads the reference fields of all documents, and one round trip for each
-    /// 500 of them, which reads their sources. Two more for each 500 with a problem.
+    /// A scan of each referring collection, which reads the reference fields of all documents. One round trip for each 500
+    /// of them, which reads their sources, and two more for each 500 with a problem.
     ///
     /// # Errors
-    /// [`SettingsMismatch`], [`Corrupt`] when the version of a source is not an integer, [`IndexMissing`] for a source key, and
-    /// those of the driver, as the last item of the stream.
+    /// - [`Corrupt`]: the version of a source is not an integer.
+    /// - [`IndexMissing`]: there is a source key.
     pub fn verify(&self) -> Verify<'_, Problem> {
         let shared = self.shared();
         Verify::new(shared.ensure(), move |reporter| {

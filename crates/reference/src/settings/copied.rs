@@ -116,9 +116,6 @@ pub(crate) struct CopiedField {
 
 impl CopiedField {
     /// Checks the paths.
-    ///
-    /// # Errors
-    /// Those of [`FieldPath::new`].
     pub(crate) fn new(target: &str, source: &str) -> Result<Self> {
         Ok(Self {
             target: FieldPath::new(target)?,

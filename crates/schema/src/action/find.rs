@@ -50,10 +50,12 @@ impl<D> SchemaRepository<D> {
     /// for equality.
     ///
     /// # Errors
-    /// [`NotMigrated`] when there are documents of an older version without a filter, and for a document that is found and whose
-    /// version has no step; [`NewerVersion`] for one of a later release, and [`Corrupt`] when its version field has another
-    /// value; [`InvalidArgument`] for a filter of a version that has no step, the error of a step, [`Decode`], and those of the
-    /// driver.
+    /// - [`NotMigrated`]: there are documents of an older version without a filter, or a document that is found and whose
+    ///   version has no step.
+    /// - [`NewerVersion`]: one of a later release.
+    /// - [`Corrupt`]: its version field has another value.
+    /// - [`InvalidArgument`]: a filter of a version that has no step.
+    /// - The error of a step.
     pub fn find(&self, filter: Document) -> Find<'_, D> {
         Find {
             shared: self.shared(),

@@ -37,9 +37,10 @@ impl<D: DeserializeOwned> SchemaRepository<D> {
     /// row of these between typed ones.
     ///
     /// # Errors
-    /// [`NewerVersion`] for a document of a later release, [`NotMigrated`] for one whose version has no step, [`Corrupt`]
-    /// when the version field has another value, the error of a step, [`InvalidArgument`] for an id of an invalid type, and
-    /// [`Decode`].
+    /// - [`NewerVersion`]: a document of a later release.
+    /// - [`NotMigrated`]: one whose version has no step.
+    /// - [`Corrupt`]: the version field has another value.
+    /// - The error of a step.
     pub fn get(&self, id: impl IntoId) -> Read<'_, Option<D>> {
         let (shared, id) = (self.shared(), DocumentId::new(id));
         Read::new(shared.operation("get"), async move |mut conn| {
@@ -69,9 +70,6 @@ impl<D> SchemaRepository<D> {
     ///
     /// # Cost
     /// One round trip. The server reads the whole index on the version, and no document.
-    ///
-    /// # Errors
-    /// [`IndexMissing`], and those of the driver.
     pub fn versions(&self) -> Read<'_, Vec<VersionCount>> {
         let shared = self.shared();
         let settings = &shared.settings;

@@ -45,9 +45,6 @@ impl<D: Serialize + DeserializeOwned> SchemaRepository<D> {
     ///
     /// # Cost
     /// The server reads all documents and sends them to the client, one round trip for each 1000.
-    ///
-    /// # Errors
-    /// [`SettingsMismatch`], and those of the driver, as the last item of the stream.
     pub fn verify(&self) -> Verify<'_, Problem> {
         let shared = self.shared();
         Verify::new(shared.ensure(), move |reporter| {

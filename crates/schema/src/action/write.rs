@@ -38,9 +38,8 @@ impl<D: Serialize> SchemaRepository<D> {
     /// it twice.
     ///
     /// # Errors
-    /// With nothing stored: [`AlreadyExists`] when there is a document with this `_id`, [`DuplicateKey`] by a unique index
-    /// of your own, [`InvalidArgument`] when its `_id` has an invalid type or its version field another version,
-    /// [`Encode`], and [`TooLarge`].
+    /// - [`AlreadyExists`]: there is a document with this `_id`.
+    /// - [`InvalidArgument`]: its `_id` has an invalid type or its version field another version.
     pub fn insert(&self, document: &D) -> Write<'_, Inserted> {
         let shared = self.shared();
         let document = encode(document).and_then(|document| checked(&shared.settings, &document));
@@ -211,10 +210,10 @@ impl<D> SchemaRepository<D> {
     /// The document is deleted or not. Retry it: [`found`](Deleted::found) is `false` if it was deleted.
     ///
     /// # Errors
-    /// With nothing changed: [`NewerVersion`] for a document of a later release, which may have more to delete with it,
-    /// [`Corrupt`] when its version field has another value, and [`InvalidArgument`] for an id of an invalid type.
-    /// [`SettingsMismatch`] where documents of another repository depend on the document, such as the children of a subset: call
-    /// what the error names.
+    /// - [`NewerVersion`]: a document of a later release, which may have more to delete with it.
+    /// - [`Corrupt`]: its version field has another value.
+    /// - [`SettingsMismatch`]: where documents of another repository depend on the document, such as the children of a subset:
+    ///   call what the error names.
     pub fn delete(&self, id: impl IntoId) -> Write<'_, Deleted> {
         let (shared, id) = (self.shared(), DocumentId::new(id));
         Write::new(shared.operation("delete"), async move |session| {

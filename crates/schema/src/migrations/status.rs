@@ -15,7 +15,7 @@ impl Migrations {
     /// One round trip.
     ///
     /// # Errors
-    /// Those of [`run`](Self::run) about the list and the record.
+    /// - The errors of [`run`](Self::run) about the list and the record.
     pub fn status(&self) -> ActionFuture<'_, Status> {
         let record = self.record();
         Box::pin(async move {

@@ -21,13 +21,13 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// The server ends the transaction after 60 seconds, which suffices for some hundred thousand children.
     ///
-    /// Do not use an `_id` again: if a new parent has the `_id` of a deleted one, a [`refresh`](Self::refresh) of the old
-    /// parent that is still running can give it a stale subset.
+    /// Do not use an `_id` again: a running [`refresh`](Self::refresh) of the deleted parent can give the new parent a stale
+    /// subset.
     ///
     /// # Through another repository
-    /// [`through`](DeleteParent::through) a trash or a history, that repository deletes the parent in the same transaction, and
-    /// keeps it without children: its subsets are empty, and its total and its figures are those of a new parent. The children
-    /// are deleted for good.
+    /// [`through`](DeleteParent::through) a trash or a history, that repository deletes the parent in the same transaction,
+    /// and keeps it without children: with empty subsets, and the total and the figures of a new parent. The children are
+    /// deleted for good.
     // proof: together::kept::a_parent_and_a_list_are_deleted_through_another_repository
     ///
     /// ```no_run
@@ -40,22 +40,22 @@ impl<P, C> SubsetRepository<P, C> {
     /// # }
     /// ```
     ///
-    /// A parent on which documents of a further pattern depend is refused without its repository: pass that of a list or of other
-    /// children to `through(..)` first, and delete one to which documents refer by `delete_source(..)`.
+    /// If documents of a further pattern depend on the parent, pass their repository to `through(..)` first. If references
+    /// of other documents name it, call `delete_source(..)`. Otherwise the call is refused.
     // proof: together::chain::what_depends_on_a_document_is_never_left
     ///
     /// # Cost
-    /// Three round trips, for any number of children. One more if the parent does not exist. Through another repository those
-    /// of its deletion too, and one more the first time.
+    /// Three round trips, for any number of children, and one more if the parent does not exist. Through another repository
+    /// also the cost of its deletion.
     ///
     /// # Cancel safety
-    /// It has no effect, unless its commit had begun, which completes. Call it again.
+    /// It has an effect as a whole or not at all. Call it again.
     ///
     /// # Errors
-    /// With nothing deleted: [`NotMigrated`] when the parent embeds children that are [not
-    /// migrated](Self::migrate_from_embedded), [`SettingsMismatch`] when documents of a further pattern would be left, [`InvalidArgument`] for an invalid id, or for a repository of other documents,
-    /// [`IndexMissing`], [`Unsupported`] on a standalone, and those of the other repository. If the outcome is unknown, call it
-    /// again.
+    /// - [`NotMigrated`]: the parent embeds children that are [not migrated](Self::migrate_from_embedded).
+    /// - [`SettingsMismatch`]: documents of a further pattern would be left.
+    /// - [`InvalidArgument`]: the other repository is of other documents.
+    /// - The errors of the other repository.
     pub fn delete_parent(&self, parent: impl IntoId) -> DeleteParent<'_> {
         DeleteParent::create(self.shared(), DocumentId::new(parent), Vec::new())
     }

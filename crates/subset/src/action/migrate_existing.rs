@@ -9,8 +9,9 @@ use crate::repository::{Shared, SubsetRepository};
 use crate::results::Migrated;
 
 impl<P, C> SubsetRepository<P, C> {
-    /// Migrates two collections without subsets, or with subsets that were maintained by hand: creates the indexes,
-    /// refreshes all subsets, and counts the children without a parent.
+    /// Migrates two collections without subsets, or with subsets that were maintained by hand.
+    ///
+    /// It creates the indexes, refreshes all subsets, and counts the children without a parent.
     ///
     /// ```no_run
     /// # async fn f(products: mongo_patterns::subset::SubsetRepository<i32, i32>) -> mongo_patterns::Result<()> {
@@ -23,25 +24,23 @@ impl<P, C> SubsetRepository<P, C> {
     /// # }
     /// ```
     ///
-    /// Safe for concurrent writers of this crate. It can be interrupted and called again: it does not write parents
-    /// whose subset is correct. Stop the programs that maintain subsets by hand first, because they do not increment
-    /// the version.
+    /// Safe for concurrent writers of this crate. It can be interrupted and called again. Stop the programs that maintain
+    /// subsets by hand first, because they do not increment the version.
     ///
-    /// A subset that was maintained by hand may embed children that are not in their collection. These are leftovers,
-    /// or were never [migrated](Self::migrate_from_embedded). Such parents stay unchanged and cause an error at the
-    /// end, unless you [discard](MigrateExisting::discard_embedded) these children.
+    /// A parent can embed children that are not in their collection: leftovers, or children that were never
+    /// [migrated](Self::migrate_from_embedded). Such parents stay unchanged and cause an error in the end, unless you
+    /// [discard](MigrateExisting::discard_embedded) these children.
     ///
     /// # Cost
-    /// That of [`ensure_indexes`](Self::ensure_indexes), of a [`refresh_all`](Self::refresh_all) that checks again, in
-    /// chunks of 10,000 parents with one round trip each, and of [`verify`](Self::verify).
+    /// As [`ensure_indexes`](Self::ensure_indexes), a [`refresh_all`](Self::refresh_all) that checks again, in chunks of
+    /// 10,000 parents with one round trip each, and [`verify`](Self::verify).
     ///
     /// # Cancel safety
     /// It stops between two steps, and the server may still execute the last command. Each parent is either refreshed or
     /// unchanged. Call it again: it resumes.
     ///
     /// # Errors
-    /// Those of [`ensure_indexes`](Self::ensure_indexes), with nothing changed, and of
-    /// [`refresh_all`](Self::refresh_all).
+    /// - The errors of [`ensure_indexes`](Self::ensure_indexes), and of [`refresh_all`](Self::refresh_all).
     pub fn migrate_existing(&self) -> MigrateExisting<'_> {
         MigrateExisting::with_defaults(self.shared(), false)
     }
@@ -59,8 +58,8 @@ migration! {
 
 impl MigrateExisting<'_> {
     mongo_patterns_core::setters! {
-        /// Discards embedded children that are not in their collection and that no repository has embedded. They are
-        /// deleted: use it if they are leftovers of subsets that were maintained by hand.
+        /// Discards embedded children that are not in their collection and that no repository has embedded: leftovers of
+        /// subsets that were maintained by hand.
         discard_embedded() => discard_embedded = true;
     }
 

@@ -13,8 +13,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// Migrates children that are all embedded in their parents, in the field of the subset, into the collection of the
     /// children. Each parent keeps the first of them.
     ///
-    /// The server does the work: only the ids of the parents pass through the client. A parent can have as many embedded
-    /// children as fit into a document.
+    /// Only the ids of the parents pass through the client.
     ///
     /// ```no_run
     /// # async fn f(products: mongo_patterns::subset::SubsetRepository<i32, i32>) -> mongo_patterns::Result<()> {
@@ -28,34 +27,33 @@ impl<P, C> SubsetRepository<P, C> {
     /// ```
     ///
     /// The document of a child has the `_id` of its parent, in the [parent
-    /// field](crate::SubsetRepositoryBuilder::parent_field), followed by all fields of the embedded child in their
-    /// order, with any names. It keeps its `_id`, or the server generates one. The migration also creates the indexes.
+    /// field](crate::SubsetRepositoryBuilder::parent_field), followed by all fields of the embedded child in their order. It
+    /// keeps its `_id`, or the server generates one. The migration also creates the indexes.
     ///
     /// Parents with a version were written by repositories. They stay unchanged.
     ///
     /// # Concurrent writers
     /// Writers of this crate and of the embedded pattern may continue. A write by this crate to a parent that is not
     /// migrated yet, or to its children, fails with [`NotMigrated`], with nothing stored: retry it later. A call of
-    /// `EmbeddedRepository` fails with [`NewerVersion`] from the moment when its parent is marked, before its children are
-    /// copied: the field of the version is null then. A parent without children gets its version at once. A migration that is abandoned leaves this field in the parents of one
-    /// chunk, where `$unset` removes it. Smaller [chunks](MigrateFromEmbedded::chunk) shorten the time that one parent takes.
+    /// `EmbeddedRepository` fails with [`NewerVersion`] from the moment when its parent is marked, by a version that is
+    /// null. An abandoned migration leaves this mark in the parents of one chunk, where `$unset` removes it. Smaller
+    /// [chunks](MigrateFromEmbedded::chunk) shorten the time that one parent takes.
     ///
-    /// Stop other programs that embed children. What they embed in a parent before it is migrated stays there, and so does
-    /// what they embed afterwards, until a write of this repository replaces the subset: [`verify`](Self::verify) reports it
-    /// as [`NotStored`](crate::Problem::NotStored), and this call as [`CountMismatch`]. [`get`](Self::get) returns
-    /// all embedded children before a parent is migrated, and the first of them afterwards.
-    /// [`children`](Self::children) and [`child`](Self::child) find them afterwards.
+    /// Stop other programs that embed children. What they embed stays in the parent, until a write of this repository
+    /// replaces the subset: [`verify`](Self::verify) reports it as [`NotStored`](crate::Problem::NotStored), and this call
+    /// as [`CountMismatch`]. [`get`](Self::get) returns all embedded children before a parent is migrated, and the first of
+    /// them afterwards. [`children`](Self::children) and [`child`](Self::child) find them afterwards.
     ///
     /// # Interruptions
-    /// Call it again until it returns. No interruption loses or duplicates a child: a parent only drops embedded
-    /// children when all of them are stored, and stored children stay unchanged. One more call changes nothing.
+    /// Call it again until it returns. No interruption loses or duplicates a child: a parent drops embedded children only
+    /// when all of them are stored, and stored children stay unchanged. One more call changes nothing.
     ///
-    /// The collection `mongo_patterns` of the database records which call is active. So an earlier call, which
-    /// the server may still execute, cannot insert children again that were deleted since.
+    /// The collection `mongo_patterns` of the database records which call is active. So an earlier call, which the server
+    /// may still execute, cannot insert children again that were deleted since.
     ///
     /// # Invalid documents
-    /// A parent can be [skipped](MigrateFromEmbedded::skip_invalid) for one of these reasons, of which the first one counts.
-    /// Calls that need the children of a skipped parent return [`NotMigrated`].
+    /// A parent can be [skipped](MigrateFromEmbedded::skip_invalid) for the first of these reasons. Calls that need the
+    /// children of a skipped parent return [`NotMigrated`].
     ///
     /// | reason | meaning |
     /// |---|---|
@@ -68,36 +66,36 @@ impl<P, C> SubsetRepository<P, C> {
     /// | `array_in_order` | it embeds children with an array in a field of the order or of a figure |
     ///
     /// # Cost
-    /// The server reads the parents to migrate once or twice to check them, and three times, by id, to migrate them. A chunk
-    /// takes four round trips. At the end it does what [`refresh_all`](Self::refresh_all) does when it checks again. If
-    /// the collection of the children is not empty, the server reads the children of each parent once more to compare them:
-    /// one by one, if those of a parent exceed its limits of memory.
+    /// Four round trips a chunk, and at the end a [`refresh_all`](Self::refresh_all) that checks again. The server reads the
+    /// parents up to five times. If the collection of the children is not empty, it reads the children of each parent once
+    /// more.
     ///
     /// # Cancel safety
-    /// It stops between two commands, and the server may still execute the last one. No child is lost or duplicated.
-    /// Call it again: it resumes, and returns `Contention` while the server still executes the dropped call.
+    /// It stops between two commands, and the server may still execute the last one. Call it again: it resumes, and returns
+    /// `Contention` while the server still executes the dropped call.
     ///
     /// # Errors
-    /// With nothing written, and with the [id](Error::document_id) of one of the parents:
+    /// With nothing written, and with the [id](Error::document_id) of a parent as an example:
     ///
-    /// - [`InvalidItemId`]: parents embed children without a valid id, or two with the same one; or several embedded
-    ///   children share an `_id`.
-    /// - [`Corrupt`]: the field of the subset is not an array of documents, or two stored children have the same parent
-    ///   and id.
-    /// - [`InvalidArgument`]: embedded children have another value in the parent field, or an array in a field of the
-    ///   order; an unfinished migration has other names; the chunk size is 0; or the field of the version has another name
-    ///   than the default, by which `EmbeddedRepository` knows migrated parents.
+    /// - [`InvalidItemId`]: parents embed children without a valid id, or two with the same id, or several embedded children
+    ///   share an `_id`.
+    /// - [`Corrupt`]: the field of the subset is not an array of documents, or two stored children have the same parent and
+    ///   id.
+    /// - [`InvalidArgument`]: embedded children have another value in the parent field, or an array in a field of the order.
+    ///   An unfinished migration has other names. The chunk size is 0. Or the field of the version does not have the default
+    ///   name, by which `EmbeddedRepository` knows migrated parents.
     /// - [`TargetNotEmpty`]: see [`allow_non_empty_target`](MigrateFromEmbedded::allow_non_empty_target).
-    /// - Those of [`ensure_indexes`](Self::ensure_indexes).
+    /// - The errors of [`ensure_indexes`](Self::ensure_indexes).
     ///
     /// With the migration unfinished, so that it can be resumed:
     ///
-    /// - [`CountMismatch`]: another program embedded children concurrently, or inserted a parent with children. Stop it. If its parent is not migrated, call this
-    ///   again with [`allow_non_empty_target`](MigrateFromEmbedded::allow_non_empty_target). If it is, the error says so:
-    ///   [insert](Self::insert_many) what only the parent has, or discard it by [`refresh`](Self::refresh).
+    /// - [`CountMismatch`]: another program embedded children concurrently. Stop it. If its parent is not migrated, call
+    ///   this again with [`allow_non_empty_target`](MigrateFromEmbedded::allow_non_empty_target). If it is, the error says
+    ///   so: [insert](Self::insert_many) the children that only the parent has, or discard them by
+    ///   [`refresh`](Self::refresh).
     /// - [`DuplicateKey`]: a unique index refused a child.
     /// - [`Contention`]: another call has taken the migration over, or the server still executes an earlier one.
-    /// - Those of the driver.
+    /// - The errors of the driver.
     pub fn migrate_from_embedded(&self) -> MigrateFromEmbedded<'_> {
         MigrateFromEmbedded::with_defaults(self.shared(), false)
     }
@@ -117,7 +115,7 @@ migration! {
 impl<'a> MigrateFromEmbedded<'a> {
     mongo_patterns_core::setters! {
         /// Migrates into a collection of children that is not empty. A stored child with the parent and the id of an
-        /// embedded one must have the same content. Otherwise nothing is migrated.
+        /// embedded child must have the same content. Otherwise nothing is migrated.
         allow_non_empty_target() => allow_non_empty_target = true;
     }
 
@@ -132,11 +130,10 @@ impl<'a> MigrateFromEmbedded<'a> {
     /// ```
     ///
     /// # Cost
-    /// The server reads the parents, or a random sample of this number of those with embedded children.
+    /// The server reads the parents, or a random sample of this number of parents with embedded children.
     ///
     /// # Errors
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument) when the server refuses the [filter](Self::filter), and those of
-    /// the driver.
+    /// - [`InvalidArgument`](ErrorKind::InvalidArgument): the server refuses the [filter](Self::filter).
     pub fn find_invalid(self, sample: Option<u32>) -> ActionFuture<'a, FoundInvalid> {
         run(self.shared.operation("migrate_from_embedded"), async move {
             self.migration().find_invalid(sample).await

@@ -9,12 +9,12 @@ use crate::repository::{Shared, SubsetRepository};
 use crate::results::Migrated;
 
 impl<P, C> SubsetRepository<P, C> {
-    /// Migrates live collections from the [order](crate::Subset::sort), the [size](crate::Subset::size) and
-    /// the [embedded fields](crate::Subset::embedded_fields) of an old repository to those of this one. It also
-    /// adds a [total](crate::SubsetRepositoryBuilder::total_field), [further
-    /// subsets](crate::SubsetRepositoryBuilder::subset) and
-    /// [figures](crate::SubsetRepositoryBuilder#figures). Fields of the parent that are no longer written stay, with
-    /// their indexes.
+    /// Migrates live collections from the [order](crate::Subset::sort), the [size](crate::Subset::size) and the [embedded
+    /// fields](crate::Subset::embedded_fields) of an old repository to this one.
+    ///
+    /// It also adds a [total](crate::SubsetRepositoryBuilder::total_field), [further
+    /// subsets](crate::SubsetRepositoryBuilder::subset) and [figures](crate::SubsetRepositoryBuilder#figures). Fields of the
+    /// parent that are no longer written stay, with their indexes.
     ///
     /// ```no_run
     /// # use mongo_patterns::subset::{Subset, SubsetRepository, SubsetRepositoryBuilder};
@@ -31,32 +31,29 @@ impl<P, C> SubsetRepository<P, C> {
     /// # }
     /// ```
     ///
-    /// - **Another order**: creates the index of the new order, and drops the index of the old one if it has exactly
-    ///   the expected definition. From then on, writes and pages by the old order fail with [`IndexMissing`]: replace
-    ///   these clients. Such a write stores nothing. The migration writes every parent, so that no slower refresh can
-    ///   store an old subset.
+    /// - **Another order**: creates the index of the new order, and drops the index of the old one if it has exactly the
+    ///   expected definition. From then on, writes and pages by the old order fail with [`IndexMissing`], with nothing
+    ///   stored: replace these clients. The migration writes every parent, so that no slower refresh can store an old
+    ///   subset.
     /// - **Another size, other fields or other further subsets** with the same order: nothing can refuse writers with the
-    ///   old settings. Each write stores the subsets by its own settings, so replace these writers first. If one was still
-    ///   running, call this once more. The same holds for an old order by the child's id alone, ascending, whose index is
-    ///   the unique one, and for one whose index a further subset needs.
+    ///   old settings, so replace these writers first. If one was still running, call this once more. So too if the index of
+    ///   the old order is still needed: an old order by the child's id alone, ascending, or the order of a further subset.
     ///
-    /// During the migration, each parent has a correct subset of either layout. When it returns, all have the new one.
-    /// It can be interrupted and called again.
+    /// During the migration, each parent has a correct subset of either layout. It can be interrupted and called again.
     ///
     /// # Cost
-    /// For another order, the server reads all children once to create the index. One round trip for each 10,000
-    /// parents, which reads as many children of each as are embedded. It writes the parents whose subset changes, or
-    /// all for another order. Then a scan for stale parents, which reads as much.
+    /// One round trip for each 10,000 parents, and a scan for stale parents, which read as many children as are embedded. It
+    /// writes the parents whose subset changes, or all for another order, whose index reads all children once.
     ///
     /// # Cancel safety
-    /// It stops between two steps, and the server may still execute the last command. Each parent has a subset of the
-    /// old layout or of the new one, and the old index may be dropped. Call it again: it resumes.
+    /// It stops between two steps, and the server may still execute the last command. Each parent has a subset of the old
+    /// layout or of the new one, and the old index may be dropped. Call it again: it resumes.
     ///
     /// # Errors
-    /// [`InvalidArgument`] when the repositories differ in their collections, or in the names of subset, version,
-    /// parent or child id, with nothing changed. [`IndexMismatch`] when the index of the old order has another
-    /// definition, with only the new index created. Those of [`ensure_indexes`](Self::ensure_indexes) and
-    /// [`refresh_all`](Self::refresh_all).
+    /// - [`InvalidArgument`]: the repositories differ in their collections, or in the names of subset, version, parent or
+    ///   child id.
+    /// - [`IndexMismatch`]: the index of the old order has another definition. Only the new index is created.
+    /// - The errors of [`ensure_indexes`](Self::ensure_indexes) and [`refresh_all`](Self::refresh_all).
     pub fn migrate_layout_from<'a, A, B>(&'a self, old: &'a SubsetRepository<A, B>) -> MigrateLayoutFrom<'a> {
         MigrateLayoutFrom::with_defaults(self.shared(), old.shared())
     }

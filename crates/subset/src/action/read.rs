@@ -30,13 +30,8 @@ impl<P: DeserializeOwned, C> SubsetRepository<P, C> {
     /// # }
     /// ```
     ///
-    /// The subset is correct after each write of a repository: one transaction writes the child and the parent.
-    ///
     /// # Cost
     /// One round trip, which examines one document, for any number of children.
-    ///
-    /// # Errors
-    /// [`InvalidArgument`] for an invalid `_id`, and [`Decode`].
     pub fn get(&self, parent: impl IntoId) -> Read<'_, Option<P>> {
         let (shared, parent) = (self.shared(), DocumentId::new(parent));
         Read::new(shared.operation("get"), async move |mut conn| {
@@ -57,13 +52,8 @@ impl<P: DeserializeOwned, C> SubsetRepository<P, C> {
     /// # }
     /// ```
     ///
-    /// The filter is the caller's own, as for the driver's `find`.
-    ///
     /// # Cost
-    /// One round trip, and one for each further batch of the cursor. An index of your own serves the filter.
-    ///
-    /// # Errors
-    /// [`Decode`], and those of the driver, as for a filter that the server refuses.
+    /// One round trip for each batch of the cursor. An index of your own serves the filter.
     pub fn find(&self, filter: Document) -> Find<'_, P> {
         let shared = self.shared();
         Find::new(shared.operation("find"), filter, decode)
@@ -85,9 +75,6 @@ impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
     ///
     /// # Cost
     /// One round trip, which examines one document.
-    ///
-    /// # Errors
-    /// [`InvalidArgument`] for an invalid id, [`IndexMissing`], and [`Decode`].
     pub fn child(&self, parent: impl IntoId, child_id: impl IntoId) -> Read<'_, Option<C>> {
         let shared = self.shared();
         let (parent, child) = (DocumentId::new(parent), DocumentId::new(child_id));
@@ -119,25 +106,19 @@ impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
     /// ```
     ///
     /// To [poll](mongo_patterns_core::list#polling) for new children, choose the side on which they appear: the end if an
-    /// ascending time orders them, and the start if the newest are first. A poller misses a child that is stored on the other
-    /// side of its position. An example is a child with an earlier time, because its program read the clock before it stored
-    /// the child, or because the clock is late. A poller sees a child again if an update moves it past the position, and it
-    /// sees no deletes. A change stream of the children reports all of these.
+    /// ascending time orders them, and the start if the newest are first. A poller misses a child that is stored on the
+    /// other side of its position, for example because a clock is late. It sees a child again if an update moves it past the
+    /// position, and it sees no deletes. A change stream of the children reports all of these.
     ///
     /// # Cost
-    /// One round trip for each page, which examines as many documents as it returns. After a position it examines one
-    /// more if ids descend and are strings, or if they have another type than integers, strings, ObjectIds, binaries
-    /// such as UUIDs, or dates.
-    ///
-    /// # Errors
-    /// Those of every [page](List::page), [`InvalidArgument`] for an invalid id, [`IndexMissing`], and [`Decode`].
+    /// One round trip for each page, which examines as many documents as it returns, and at most one more after a position.
     pub fn children(&self, parent: impl IntoId) -> List<'_, C, ChildToken> {
         let (shared, parent) = (self.shared(), DocumentId::new(parent));
         List::new(shared.operation("children"), Children::new(shared, parent, None))
     }
 
-    /// Reads the children of a parent, as a [list](List) in the order of the subset with this field, among those that its
-    /// filter matches. The first page begins with the children of the subset.
+    /// Reads the children of a parent, as a [list](List) in the order of the subset with this field, if the subset's filter
+    /// matches them. The first page begins with the children of the subset.
     ///
     /// ```no_run
     /// # async fn f(products: mongo_patterns::subset::SubsetRepository<i32, i32>) -> mongo_patterns::Result<()> {
@@ -147,11 +128,11 @@ impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
     /// ```
     ///
     /// # Cost
-    /// That of [`children`](Self::children). If the subset has a filter, it also examines the children between them that do
-    /// not match.
+    /// As [`children`](Self::children). If the subset has a filter, it also examines children that do not match.
     ///
     /// # Errors
-    /// Those of [`children`](Self::children), and [`InvalidArgument`] for an unknown subset.
+    /// - The errors of [`children`](Self::children).
+    /// - [`InvalidArgument`]: an unknown subset.
     pub fn children_of_subset(&self, parent: impl IntoId, field: &str) -> List<'_, C, ChildToken> {
         let (shared, parent) = (self.shared(), DocumentId::new(parent));
         let children = Children::new(shared, parent, Some(field));

@@ -26,20 +26,15 @@ impl<P, C> SubsetRepository<P, C> {
     /// # }
     /// ```
     ///
-    /// See [`verify`](mongo_patterns_core::verify) for what is true of the verifications of all patterns.
+    /// [`verify`](mongo_patterns_core::verify) says what is true of the verifications of all patterns.
     ///
-    /// Without its indexes, it finds the children that prevent them: those of one parent with the same id, with their `_id`s in
-    /// [`document_ids`](crate::Finding). Nothing else is checked then, and [`IndexMissing`] is the last item.
+    /// Without its indexes, it finds only the children that prevent them: children of one parent with the same id, with
+    /// their `_id`s in [`document_ids`](crate::Finding). Then [`IndexMissing`] is the last item.
     ///
     /// # Cost
-    /// Two aggregations: one reads all parents and as many children of each as are embedded, the other the parent field
-    /// of all children. With a total or figures, the first also reads all children. One more round trip for each finding, and two
-    /// for embedded children that are not stored.
-    /// Without the indexes, one aggregation reads all children and groups them, on disk if needed. With a progress callback,
-    /// which counts parents, one more for each 1000 parents, because the server then replies for each.
-    ///
-    /// # Errors
-    /// [`SettingsMismatch`], [`IndexMissing`], and those of the driver, as the last item of the stream.
+    /// Two aggregations, and one or two round trips for each finding. The first reads all parents, and as many children of
+    /// each as are embedded, or all with a total or figures. The second reads the parent field of all children. With a
+    /// progress callback, one more for each 1000 parents.
     pub fn verify(&self) -> Verify<'_, Problem> {
         let shared = self.shared();
         Verify::new(shared.ensure(), move |reporter| {
@@ -49,8 +44,8 @@ impl<P, C> SubsetRepository<P, C> {
 
     /// Repairs the findings of [`verify`](Self::verify), one by one: it refreshes stale subsets.
     ///
-    /// It does not repair children without a parent, because only you know whether they or their parent are missing.
-    /// Nor does it repair parents that embed children which are stored nowhere else: insert them, or discard them by
+    /// It does not repair children without a parent, because only you know whether they or their parent are missing. Nor
+    /// does it repair parents that embed children which are stored nowhere else: insert these children, or discard them by
     /// [`refresh`](Self::refresh).
     ///
     /// ```no_run
@@ -70,21 +65,21 @@ impl<P, C> SubsetRepository<P, C> {
     /// ```
     ///
     /// # Cost
-    /// That of [`verify`](Self::verify), and that of [`refresh`](Self::refresh) for each parent. A dry run takes one or two
-    /// round trips for each stale parent.
+    /// As [`verify`](Self::verify), and as [`refresh`](Self::refresh) for each stale parent.
     ///
     /// # Cancel safety
     /// Each parent is either repaired or unchanged. Call it again: it repairs the rest.
     ///
     /// # Errors
-    /// Those of [`verify`](Self::verify), as the last item of the stream.
+    /// - The errors of [`verify`](Self::verify).
     pub fn repair(&self) -> Repair<'_, Problem, Unrepaired> {
         let shared = self.shared();
         Repair::new(shared.ensure(), |reporter, dry_run| repairs(shared, reporter, dry_run))
     }
 
-    /// Refreshes the subset of a parent from its children, after another program wrote them. The parent no longer embeds a child
-    /// that is not stored.
+    /// Refreshes the subset of a parent from its children, after another program wrote them.
+    ///
+    /// The parent no longer embeds a child that is not stored.
     ///
     /// ```no_run
     /// # use mongo_patterns::subset::SubsetRepository;
@@ -97,22 +92,23 @@ impl<P, C> SubsetRepository<P, C> {
     /// # }
     /// ```
     ///
-    /// Safe for concurrent writers, without a transaction: the parent is written only if no other client has written it
-    /// since its children were read.
+    /// Safe for concurrent writers: the parent is written only if no other client has written it since its children were
+    /// read.
     ///
     /// # Cost
     /// Three round trips, and up to four more while other clients write to the parent. With a
-    /// [total](crate::SubsetRepositoryBuilder::total_field) or
-    /// [figures](crate::SubsetRepositoryBuilder#figures) one more each time, for up to sixteen attempts.
+    /// [total](crate::SubsetRepositoryBuilder::total_field) or [figures](crate::SubsetRepositoryBuilder#figures) one more
+    /// for each attempt.
     ///
     /// # Cancel safety
-    /// The subset is either refreshed or unchanged. With [`discard_embedded`](Refresh::discard_embedded), the children that
-    /// only the parent has may be discarded and still be embedded. Call it again.
+    /// The subset is either refreshed or unchanged. With [`discard_embedded`](Refresh::discard_embedded), children that are
+    /// marked to be discarded may still be embedded. Call it again.
     ///
     /// # Errors
-    /// [`NotFound`] when the parent does not exist, [`NotMigrated`] when it embeds children that are stored nowhere
-    /// else (see [`discard_embedded`](Refresh::discard_embedded)), [`InvalidArgument`] for an invalid id,
-    /// [`IndexMissing`], and [`Contention`] when other clients were faster at each attempt. If the outcome is unknown, call it again.
+    /// - [`NotFound`]: the parent does not exist.
+    /// - [`NotMigrated`]: the parent embeds children that are stored nowhere else: see
+    ///   [`discard_embedded`](Refresh::discard_embedded).
+    /// - [`Contention`]: other clients were faster at each attempt.
     pub fn refresh(&self, parent: impl IntoId) -> Refresh<'_> {
         Refresh {
             shared: self.shared(),
@@ -139,26 +135,25 @@ impl<P, C> SubsetRepository<P, C> {
     /// # }
     /// ```
     ///
-    /// Safe for concurrent writers: each parent is written individually, and only if no other client has written it
-    /// since its children were read. If another client has, the aggregation fails and the call checks again: a second
-    /// aggregation refreshes the rest, and a scan finds the parents that are still stale, which are refreshed one by one. The
-    /// scan can miss a wrong total or figure if a child of the parent is written at that moment: call it again
-    /// later, or [`refresh`](Self::refresh).
+    /// Safe for concurrent writers: each parent is written only if no other client has written it since its children were
+    /// read. Otherwise the call checks again, and refreshes stale parents one by one. This check can miss a wrong total or
+    /// figure if a child of the parent is written at that moment: call it again later, or [`refresh`](Self::refresh).
     ///
     /// # Cost
-    /// Two round trips: the settings, and an aggregation, which reads all parents, and as many children of each as are
-    /// embedded. It writes the stale parents. If a parent is unmanaged, or other clients write stale parents concurrently: two more such aggregations,
-    /// of which the last one only reads, and five round trips for each parent that is still stale then.
+    /// Two round trips: the settings, and an aggregation, which reads all parents and as many children of each as are
+    /// embedded. If a parent is unmanaged, or other clients write: two more such aggregations, and five round trips for each
+    /// parent that is still stale.
     ///
     /// # Cancel safety
     /// Each parent is either refreshed or unchanged, and the server may still execute the last command. Call it again: it
     /// refreshes the rest.
     ///
     /// # Errors
-    /// [`SettingsMismatch`], with nothing changed, when the settings contradict the
-    /// [catalog](mongo_patterns_core::catalog). [`IndexMissing`], and those of the driver, with some parents refreshed. [`NotMigrated`] at the end, with all other
-    /// parents refreshed, when a parent embeds children that are stored nowhere else (see
-    /// [`discard_embedded`](RefreshAll::discard_embedded)).
+    /// - [`SettingsMismatch`]: the settings contradict the [catalog](mongo_patterns_core::catalog).
+    /// - [`NotMigrated`]: a parent embeds children that are stored nowhere else: see
+    ///   [`discard_embedded`](RefreshAll::discard_embedded). All other parents are refreshed.
+    ///
+    /// After an error of the driver, some parents are refreshed.
     pub fn refresh_all(&self) -> RefreshAll<'_> {
         RefreshAll {
             shared: self.shared(),
@@ -176,8 +171,8 @@ action! {
     }
     with session;
 
-    /// Discards embedded children that are not in their collection and that no repository has embedded. They are
-    /// deleted: use it if they are leftovers of a subset that was maintained by hand.
+    /// Discards embedded children that are not in their collection and that no repository has embedded: leftovers of a
+    /// subset that was maintained by hand.
     discard_embedded() => discard_embedded = true;
 
     "refresh" => Refreshed
@@ -198,8 +193,8 @@ action! {
         discard_embedded: bool,
     }
 
-    /// Discards embedded children that are not in their collection and that no repository has embedded. They are
-    /// deleted: use it if they are leftovers of subsets that were maintained by hand.
+    /// Discards embedded children that are not in their collection and that no repository has embedded: leftovers of subsets
+    /// that were maintained by hand.
     discard_embedded() => discard_embedded = true;
 
     "refresh_all" => RefreshedAll

@@ -36,37 +36,22 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     /// ```
     ///
     /// # Cost
-    /// Four round trips, if this repository has written the parent before, without a conflict. Otherwise five, and with a
-    /// [total](crate::SubsetRepositoryBuilder::total_field) or
-    /// [figures](crate::SubsetRepositoryBuilder#figures) also. If the first attempt then finds a child with this
-    /// id, or a parent without a version, a second attempt follows, with at most eight more. The first write of a
-    /// repository has one more.
-    ///
-    /// Concurrent inserts of one repository for one parent share transactions: see [lanes](crate#lanes).
-    ///
-    /// Each round trip examines one document, except the read of the first children, which examines as many as are
-    /// embedded.
+    /// Four round trips, if this repository has written the parent before. Otherwise five, and with a
+    /// [total](crate::SubsetRepositoryBuilder::total_field) or [figures](crate::SubsetRepositoryBuilder#figures) also. After
+    /// a conflict up to nine more. Each examines one document, and one of them as many as are embedded. Concurrent inserts
+    /// for one parent share transactions: see [lanes](crate#lanes).
     ///
     /// # Cancel safety
-    /// It has no effect, unless its commit had begun, which completes, or its transaction also inserts children of other
-    /// calls.
-    ///
-    /// Call it again: `AlreadyExists` means that the child is stored.
+    /// It has an effect as a whole or not at all. Call it again: `AlreadyExists` means that the child is stored.
     ///
     /// # Errors
-    /// With nothing stored:
-    ///
-    /// - [`NotFound`] when the parent does not exist.
-    /// - [`NotMigrated`] when the parent embeds children that are [not migrated](Self::migrate_from_embedded).
-    /// - [`AlreadyExists`] when the parent has a child with this id.
-    /// - [`DuplicateKey`] of a unique index of the application.
-    /// - [`InvalidArgument`] when the child has no parent, its parent, id or `_id` is invalid, such as `Timestamp(0,
-    ///   0)`, or a field of the order or of a figure is an array.
-    /// - [`InvalidItemId`] when the child has no id.
-    /// - [`Encode`], and [`TooLarge`] when the child exceeds 16 MiB, or the parent would with its new subset.
-    /// - [`IndexMissing`], and [`Unsupported`] on a standalone.
-    ///
-    /// If the outcome is unknown, call it again.
+    /// - [`NotFound`]: the parent does not exist.
+    /// - [`NotMigrated`]: the parent embeds children that are [not migrated](Self::migrate_from_embedded).
+    /// - [`AlreadyExists`]: the parent has a child with this id.
+    /// - [`InvalidArgument`]: the child has no parent, its parent, id or `_id` is invalid, such as `Timestamp(0, 0)`, or a
+    ///   field of the order or of a figure is an array.
+    /// - [`InvalidItemId`]: the child has no id.
+    /// - [`TooLarge`]: the child would exceed 16 MiB, or the parent with its new subset.
     pub fn insert(&self, child: &C) -> Write<'_, InsertedChild> {
         let shared = self.shared();
         let child = Child::of(&shared.settings, child);
@@ -76,8 +61,9 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
         })
     }
 
-    /// Inserts children of one parent or of several, and writes each parent once: all or none, in one transaction. The
-    /// server ends it after 60 seconds: insert thousands of children in several calls.
+    /// Inserts children of one parent or of several, and writes each parent once: all or none, in one transaction.
+    ///
+    /// The server ends the transaction after 60 seconds: insert thousands of children in several calls.
     ///
     /// ```no_run
     /// # use mongo_patterns::subset::SubsetRepository;
@@ -97,11 +83,11 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     /// [`insert`](Self::insert) would write in four.
     ///
     /// # Cancel safety
-    /// It has no effect, unless its commit had begun, which completes. Call it again: `AlreadyExists` means that some or all
-    /// are stored. Then insert those that [`child`](Self::child) does not find.
+    /// It has an effect as a whole or not at all. Call it again: `AlreadyExists` means that some or all are stored. Then
+    /// insert the children that [`child`](Self::child) does not find.
     ///
     /// # Errors
-    /// Those of [`insert`](Self::insert).
+    /// - The errors of [`insert`](Self::insert).
     pub fn insert_many(&self, children: &[C]) -> Write<'_, InsertedMany> {
         let shared = self.shared();
         let children = children.iter().map(|child| Child::of(&shared.settings, child));
@@ -130,8 +116,9 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
         })
     }
 
-    /// Replaces the child with the same parent and id, and writes the parent, as [`update`](Self::update) does. The
-    /// child keeps its `_id`, and what other repositories [own](mongo_patterns_core::catalog#owners) in it.
+    /// Replaces the child with the same parent and id, and writes the parent.
+    ///
+    /// The child keeps its `_id`, and the fields that other repositories [own](mongo_patterns_core::catalog#owners).
     // proof: together::replaced::each_call_keeps_what_each_other_repository_owns
     ///
     /// ```no_run
@@ -147,15 +134,15 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     /// ```
     ///
     /// # Cost
-    /// As [`update`](Self::update). A repository whose `ensure_indexes()` was not called reads once, by one more round trip, what
-    /// others own.
+    /// As [`update`](Self::update). A repository whose `ensure_indexes()` was not called needs one more once.
     ///
     /// # Cancel safety
-    /// As [`update`](Self::update). It is idempotent: call it again.
+    /// As [`update`](Self::update). Idempotent: call it again.
     ///
     /// # Errors
-    /// Those of [`insert`](Self::insert) and [`update`](Self::update). [`ChildNotFound`] for a child whose parent
-    /// differs from the stored one, and [`InvalidArgument`] for one whose `_id` differs.
+    /// - The errors of [`insert`](Self::insert) and [`update`](Self::update).
+    /// - [`ChildNotFound`]: the child's parent differs from the stored one.
+    /// - [`InvalidArgument`]: the child's `_id` differs from the stored one.
     pub fn replace(&self, child: &C) -> Write<'_, UpdatedChild> {
         let shared = self.shared();
         let child = Child::of(&shared.settings, child);
@@ -184,34 +171,31 @@ impl<P, C> SubsetRepository<P, C> {
     /// # Operators
     /// `$set`, `$unset`, `$inc`, `$mul`, `$min`, `$max`, `$currentDate`, `$push`, `$pull` and `$addToSet`, with MongoDB's
     /// meanings. The server applies them in one atomic command: concurrent increments all count, and the subset follows the
-    /// stored result. As in the driver, a document with `$each` in a `$push` or `$addToSet` is a modifier, and the value of a
-    /// `$pull` is a condition.
+    /// stored result. As in the driver, a document with `$each` in a `$push` or `$addToSet` is a modifier, and the value of
+    /// a `$pull` is a condition.
     ///
     /// A pipeline is a `Vec` of stages, each `$set` (or `$addFields`) or `$unset`. Its expressions are the caller's: wrap
     /// untrusted values in `$literal`.
     ///
-    /// Refused, with nothing sent: a document without operators, other operators and stages, positional operators in
-    /// paths (`$`, `$[]`, `$[x]`), and two paths of which one contains the other. So are the parent and the id of a child,
-    /// which cannot be changed: delete it, and insert it again. A field of the order or of a figure cannot become an array.
+    /// Refused, with nothing sent: a document without operators, other operators and stages, positional operators in paths
+    /// (`$`, `$[]`, `$[x]`), two paths if one contains the other, and a change of the child's parent or id. A field of the
+    /// order or of a figure cannot become an array.
     ///
     /// An update with `$inc`, `$mul` or `$push`, or with a pipeline that reads what it writes, is not idempotent.
     ///
     /// # Cost
-    /// Four round trips, if this repository has written the parent before, without a conflict. Otherwise five, and with a
-    /// [total](crate::SubsetRepositoryBuilder::total_field) or
-    /// [figures](crate::SubsetRepositoryBuilder#figures) also. Each examines one document, except the read of the first
-    /// children, which examines as many as are embedded.
+    /// Four round trips, if this repository has written the parent before. Otherwise five, and with a
+    /// [total](crate::SubsetRepositoryBuilder::total_field) or [figures](crate::SubsetRepositoryBuilder#figures) also. Each
+    /// examines one document, and one of them as many as are embedded.
     ///
     /// # Cancel safety
-    /// It has no effect, unless its commit had begun, which completes. Call it again if the update is idempotent, and
-    /// otherwise read the child first.
+    /// It has an effect as a whole or not at all. Call an idempotent update again. Otherwise read the child first.
     ///
     /// # Errors
-    /// With nothing stored: [`NotFound`] when the parent does not exist, [`NotMigrated`] when it embeds children that
-    /// are [not migrated](Self::migrate_from_embedded), [`ChildNotFound`] when it has no such child,
-    /// [`InvalidArgument`] for the refused updates above, for one that does not suit the stored child, such as `$inc` of a
-    /// text, or for an invalid id, [`IndexMissing`], and [`Unsupported`] on a standalone. If the outcome is unknown, call an
-    /// idempotent update again.
+    /// - [`NotFound`]: the parent does not exist.
+    /// - [`NotMigrated`]: the parent embeds children that are [not migrated](Self::migrate_from_embedded).
+    /// - [`ChildNotFound`]: the parent has no such child.
+    /// - [`InvalidArgument`]: a refused update, or an update that does not suit the stored child, such as `$inc` of a text.
     pub fn update(
         &self,
         parent: impl IntoId,
@@ -247,12 +231,11 @@ impl<P, C> SubsetRepository<P, C> {
     /// As [`update`](Self::update).
     ///
     /// # Cancel safety
-    /// It has no effect, unless its commit had begun, which completes. Call it again.
+    /// It has an effect as a whole or not at all. Call it again.
     ///
     /// # Errors
-    /// With no effect: [`NotFound`] when the parent does not exist, [`NotMigrated`] when it embeds children that are
-    /// [not migrated](Self::migrate_from_embedded), [`InvalidArgument`] for an invalid id, [`IndexMissing`], and
-    /// [`Unsupported`] on a standalone. If the outcome is unknown, call it again.
+    /// - [`NotFound`]: the parent does not exist.
+    /// - [`NotMigrated`]: the parent embeds children that are [not migrated](Self::migrate_from_embedded).
     pub fn delete(&self, parent: impl IntoId, child_id: impl IntoId) -> Write<'_, Deleted> {
         let shared = self.shared();
         let (parent, child) = (DocumentId::new(parent), DocumentId::new(child_id));

@@ -87,9 +87,6 @@ pub(crate) fn is_id(stored: Option<RawBsonRef<'_>>, id: &Bson) -> bool {
 }
 
 /// Decodes a stored document.
-///
-/// # Errors
-/// [`Decode`](ErrorKind::Decode).
 pub(crate) fn decode<T: DeserializeOwned>(document: &RawDocument) -> Result<T> {
     let text =
         "a stored document cannot be decoded as the type of the repository: change the type, or repair the document";

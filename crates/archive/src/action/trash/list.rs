@@ -42,8 +42,8 @@ impl<D: DeserializeOwned> Trash<D> {
     /// and those of their [related](crate#related-documents-of-a-trash) documents.
     ///
     /// # Errors
-    /// Those of every [page](List::page), [`IndexMissing`], [`IndexMismatch`], [`Decode`], [`Corrupt`] for an entry without a
-    /// document, [`SettingsMismatch`] for one with related documents in a trash without related collections, and those of the driver.
+    /// - [`Corrupt`]: an entry without a document.
+    /// - [`SettingsMismatch`]: one with related documents in a trash without related collections.
     pub fn list(&self) -> List<'_, TrashEntry<D>, TrashToken> {
         let (shared, types) = (self.shared(), PhantomData);
         List::new(shared.operation("list"), Ok(Entries { shared, types }))

@@ -44,11 +44,13 @@ impl<D> Trash<D> {
     /// The document is restored or not. Retry it.
     ///
     /// # Errors
-    /// With nothing changed: [`NotFound`] when neither the trash nor the collection has the document, or when some of its related
-    /// documents are gone from the trash, [`SettingsMismatch`] when these are of a collection that the trash does not name, [`AlreadyExists`] when
-    /// both have one, [`DuplicateKey`] by a unique index of the collection, whose value another document has by now,
-    /// [`ValidationFailed`] by its validator, [`Corrupt`] for an entry without a document, [`InvalidArgument`] for an id of an
-    /// invalid type, [`IndexMissing`], [`IndexMismatch`], [`Unsupported`] on a standalone, and [`Contention`].
+    /// - [`NotFound`]: neither the trash nor the collection has the document, or some of its related documents are gone from
+    ///   the trash.
+    /// - [`SettingsMismatch`]: these are of a collection that the trash does not name.
+    /// - [`AlreadyExists`]: both have one.
+    /// - [`DuplicateKey`]: a unique index of the collection, whose value another document has by now.
+    /// - [`ValidationFailed`]: by its validator.
+    /// - [`Corrupt`]: an entry without a document.
     pub fn restore(&self, id: impl IntoId) -> Restore<'_> {
         let (shared, id) = (self.shared(), DocumentId::new(id));
         Restore::new(shared.operation("restore"), async move |session, through| {
