@@ -315,4 +315,12 @@ mod tests {
     fn the_command_line_is_valid() {
         Args::command().debug_assert();
     }
+
+    #[test]
+    fn the_help_names_all_patterns() {
+        let help = Args::command().render_long_help().to_string();
+        for pattern in crate::profile::PATTERNS.iter().chain(&["intervals", "counters"]) {
+            assert!(help.contains(pattern), "{pattern}");
+        }
+    }
 }

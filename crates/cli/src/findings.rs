@@ -103,11 +103,11 @@ impl<'a> Check<'a> {
         self.end(&summary, found).await
     }
 
-    /// Stores the outcome of a verification in the catalog, and prints its summary.
+    /// Prints the summary of a verification, and stores its outcome in the catalog.
     pub(crate) async fn end(&self, summary: &Summary, found: u64) -> Outcome {
-        self.repository.managed().entry.store_verified(found).await?;
         let exit = Exit::of_findings(found);
         self.output.summary(summary, exit)?;
+        self.repository.managed().entry.store_verified(found).await?;
         Ok(exit)
     }
 

@@ -136,7 +136,9 @@ impl Facts {
         match entry.pattern.as_str() {
             "schema" => entry.setting("version").filter(|field| by_field(field)).map(versions),
             "archive" => entry.setting("age").filter(|field| by_field(field)).map(oldest),
-            "trash" => (!is_own && entry.related.contains(namespace) && self.has_index("expiresAt_1")).then(expired),
+            "trash" if entry.setting("trash_collection") == Some(&namespace.coll) => {
+                self.has_index("expiresAt_1").then(expired)
+            }
             _ => None,
         }
     }

@@ -35,12 +35,8 @@ impl Screen<'_> {
             status,
             needs,
         } = *self;
-        let managed = counted(status.entries.managed.len() as u64, "managed collection");
         let (server, library) = (&status.server, env!("CARGO_PKG_VERSION"));
-        output.text(&wrapped(
-            &format!("{database}: {managed}; server {server}, library {library}"),
-            0,
-        ))?;
+        output.text(&wrapped(&format!("{database}: server {server}, library {library}"), 0))?;
         if !status.entries.managed.is_empty() {
             let header = line("collection", "pattern", "documents", "largest", "indexes");
             output.text(&format!("\n{header}"))?;

@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 
+use mongo_patterns_core::{Error, ErrorKind};
 use mongodb::bson::DateTime;
 
 use super::entries::{Entry, Verified};
@@ -11,9 +12,13 @@ use crate::args::{
 };
 use crate::catalog::Managed;
 use crate::context::Context;
-use crate::failure::{Exit, Failure};
+use crate::failure::Failure;
 use crate::profile::Profile;
 use crate::{archive, bucket, embedded, history, outlier, reference, subset};
+
+fn is_of_connection(error: &Error) -> bool {
+    [ErrorKind::ServerSelection, ErrorKind::Network].contains(&error.kind())
+}
 
 /// Verifies an entry whose pattern has a command, and counts up to this number of findings.
 pub(super) async fn verify(context: &Context, entry: &mut Entry, most: u64) -> Result<(), Failure> {
@@ -54,8 +59,8 @@ pub(super) async fn verify(context: &Context, entry: &mut Entry, most: u64) -> R
                 findings,
             });
         }
-        Err(failure) if [Exit::Usage, Exit::Findings(0)].contains(&failure.exit) => entry.failed = Some(failure.text),
-        Err(failure) => return Err(failure),
+        Err(failure) if failure.error.as_ref().is_some_and(is_of_connection) => return Err(failure),
+        Err(failure) => entry.failed = Some(failure.text),
     }
     Ok(())
 }
