@@ -189,18 +189,20 @@ const LEGEND: &str = "\
 The recipes are those of the manual and of MongoDB's [agent skills](https://github.com/mongodb/agent-skills). Operations with
 *no answer* were dropped, or their retry failed too: whether they are stored is unknown, so they count neither as lost nor as
 right. *Refused* operations are valid, and got an error that no retry solves, such as a duplicate key. A program that ignores
-it loses them. The manual's bucket refuses most of them because it names a bucket by its key and the second: the writers open
+the error loses them. The manual's bucket refuses most of them because it names a bucket by its key and the second: the writers open
 several buckets of a key within a second, and only one gets the name.
 
-*Lost* are acknowledged and not stored, *doubled* are stored more than once. *Stale* documents contradict the data: a subset,
-a count, a total, a sum, a newest revision or a copy. *Gaps* are partial pages before the last one, and missing revisions.
-*Wrong documents* exceed a bound (embedded), have overflow documents that no reader finds or that share a position (outlier), have
-data in the field of another version (schema versions), or are in the archive and in the collection (archive). For *intervals*,
-*doubled* means that an item has two valid prices, *wrong* that two prices overlap, and a *gap* is a time without a price.
+- *Lost* operations are acknowledged and not stored. *Doubled* operations are stored more than once.
+- *Stale* documents contradict the data: a subset, a count, a total, a sum, a newest revision or a copy.
+- *Gaps* are partial pages before the last page, missing revisions, or, for *intervals*, times without a price.
+- *Wrong documents* exceed a bound (embedded), or have overflow documents that no reader finds or that share a position (outlier).
+  Others have data in the field of another version (schema versions), or are in the archive and in the collection (archive).
+- *Computed fields* are sums in a parent, as the figures of a subset.
+- For *intervals*, *doubled* means that an item has two valid prices, and *wrong* that two prices overlap.
 
 Half of the writers of *schema versions* are of the first release, and half of the second, which converts. The writers of *archive*
-update sales beside a job; an update that finds no sale, because it is archived, is counted nowhere. A sixth of the operations of
-*embedded* would exceed the bound of a list; a correct refusal at the bound is counted nowhere. Two operations set each of the
+update sales beside a job. An update that finds no sale, because it is archived, is counted nowhere. A sixth of the operations of
+*embedded* would exceed the bound of a list. A correct refusal at the bound is counted nowhere. Two operations set each of the
 *attributes*, and either value is right. The counter processes shut down normally: the losses shown happen at every deployment. The
 calls of mongo-patterns have the ids that make them idempotent. To repeat the run: `cargo run --release -p mongo-patterns-bench -- hazards`.
 ";
