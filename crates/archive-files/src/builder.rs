@@ -33,14 +33,14 @@ mongo_patterns_core::builder! {
     /// Sets the age from which documents are archived, by the clock of the client. Required.
     older_than(age: Duration) => older_than = Some(age);
 
-    /// Keeps the documents that match a filter: they are not archived.
-    /// The [catalog](mongo_patterns_core::catalog) has the filter, so no run with another one moves or deletes them.
+    /// Keeps the documents that match a filter: they are not archived. The [catalog](mongo_patterns_core::catalog) has the
+    /// filter, so no run with another filter moves them.
     keep(filter: Document) => keep = Some(filter);
 }
 
 impl<D> FileArchive<D> {
-    /// Starts to build an archive of a collection in files, below a prefix of an object store. Whatever the write concern of the
-    /// collection is, what the calls of the archive change in it is confirmed by a majority.
+    /// Starts to build an archive of a collection in files, below a prefix of an object store. Its changes of the collection
+    /// are confirmed by a majority, whatever the write concern of the collection is.
     ///
     /// ```no_run
     /// # use std::{sync::Arc, time::Duration};
@@ -61,11 +61,13 @@ impl<D> FileArchive<D> {
     /// ```
     ///
     /// # Guarantees
-    /// The documents are deleted in the collection when the store has confirmed their file. So a file must outlast a failure of
-    /// the machine as soon as the store confirms it. The stores of S3, Google Cloud and Azure do so, and a
-    /// [`LocalFileSystem`](object_store::local::LocalFileSystem) only [`with_fsync(true)`], on a file system that has hard links.
+    /// The documents are deleted in the collection when the store has confirmed their file. So a file must outlast a failure
+    /// of the machine as soon as the store confirms it. The stores of S3, Google Cloud and Azure do so. A
+    /// [`LocalFileSystem`](object_store::local::LocalFileSystem) does so only [`with_fsync(true)`], on a file system that
+    /// has hard links.
     ///
-    /// No other archive has files below the prefix, which can be empty. The store's own retries are the only ones of its calls.
+    /// No other archive has files below the prefix, which can be empty. The store's own retries are the only retries of its
+    /// calls.
     ///
     /// [`with_fsync(true)`]: object_store::local::LocalFileSystem::with_fsync
     // proof: archive_files::store::a_store_that_fails_changes_nothing
@@ -83,8 +85,11 @@ impl<D> FileArchiveBuilder<D> {
     /// Checks the settings and returns the archive. Sends nothing.
     ///
     /// # Errors
-    /// - [`Configuration`](ErrorKind::Configuration): a required setting is missing, the age field is `_id` or no plain name,
-    ///   or the filter of documents to keep is empty, so that nothing would be archived.
+    /// [`Configuration`](ErrorKind::Configuration) in these cases:
+    ///
+    /// - A required setting is missing.
+    /// - The age field is `_id` or no plain name.
+    /// - The filter of documents to keep is empty, so that nothing would be archived.
     pub fn build(self) -> Result<FileArchive<D>> {
         let limit = AgeLimit::new(self.age, self.older_than, self.keep)?;
         Ok(FileArchive::of(Shared {

@@ -34,22 +34,22 @@ mongo_patterns_core::builder! {
     /// Sets the age from which documents are archived, by the clock of the client. Required.
     older_than(age: Duration) => older_than = Some(age);
 
-    /// Keeps the documents that match a filter: they are not archived, and not deleted in the archive.
-    /// The [catalog](mongo_patterns_core::catalog) has the filter, so no run with another one moves or deletes them.
+    /// Keeps the documents that match a filter: they are not archived, and not deleted in the archive. The
+    /// [catalog](mongo_patterns_core::catalog) has the filter, so no run with another filter moves or deletes them.
     keep(filter: Document) => keep = Some(filter);
 
     /// Keeps, of the old documents with the same value in a field, the newest one. It is for the revisions of a history: the
-    /// one that was valid at the time of the run is not archived, so [`as_of`] still finds it there.
+    /// revision that was valid at the time of the run is not archived, so [`as_of`] still finds it there.
     ///
-    /// Older ones of this value move first. So what stays in the collection has no gap, also after a run that was
-    /// interrupted. A document that cannot move, because its `_id` is archived or because others write it all the time,
-    /// ends the run, and one without a value in the field stays.
+    /// Older documents of this value move first. So the collection has no gap, also after an interrupted run. A document
+    /// that cannot move, because its `_id` is archived or because others write it all the time, ends the run. A document
+    /// without a value in the field stays.
     ///
     /// [`as_of`]: https://docs.rs/mongo-patterns-history/latest/mongo_patterns_history/struct.HistoryRepository.html#method.as_of
     keep_newest_by(field: impl Into<String>) => newest_by = Some(field.into());
 
-    /// Sets the field by which [related](Self::related) documents name a document, such as `policyId`; `_id` by default. It is
-    /// unique. A document without a value in it has no related documents.
+    /// Sets the field by which [related](Self::related) documents name a document, such as `policyId`; `_id` by default. It
+    /// is unique. A document without a value in it has no related documents.
     id_field(name: impl Into<String>) => id = Some(name.into());
 }
 
@@ -81,9 +81,8 @@ impl<D> Archive<D> {
 }
 
 impl<D> ArchiveBuilder<D> {
-    /// Lets related documents move with each document: those of another collection whose field has its `_id`, or its value in
-    /// the [id field](Self::id_field). The second collection has the archived ones. Can be called for
-    /// several collections.
+    /// Lets related documents move with each document: documents of another collection whose field has its `_id`, or its
+    /// value in the [id field](Self::id_field). They move to the second collection. Can be called for several collections.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -116,9 +115,13 @@ impl<D> ArchiveBuilder<D> {
     /// Checks the settings and returns the archive. Sends nothing.
     ///
     /// # Errors
-    /// - [`Configuration`](ErrorKind::Configuration): a required setting is missing, the age field is `_id`, another of the
-    ///   fields or no plain name, the filter of documents to keep is empty, so that nothing would be archived, two collections
-    ///   are the same, or one of them has the write concern `w: 0`, which confirms no write.
+    /// [`Configuration`](ErrorKind::Configuration) in these cases:
+    ///
+    /// - A required setting is missing.
+    /// - The age field is `_id`, another of the fields or no plain name.
+    /// - The filter of documents to keep is empty, so that nothing would be archived.
+    /// - Two collections are the same.
+    /// - A collection has the write concern `w: 0`, which confirms no write.
     pub fn build(self) -> Result<Archive<D>> {
         let limit = AgeLimit::new(self.age, self.older_than, self.keep)?;
         let newest_by = self.newest_by.map(FieldName::new).transpose()?;

@@ -4,15 +4,15 @@
 //!
 //! ## Can a related document be left behind?
 //!
-//! The transaction reads the related documents that exist, and deletes them. One that is inserted after that is not among them.
-//! So whoever inserts a related document also writes the document that it belongs to, in one transaction: the two transactions
+//! The transaction reads the related documents that exist, and deletes them. A related document that is inserted after that
+//! is not among them. So its writer also writes the document that it belongs to, in one transaction: the two transactions
 //! conflict, and the later one runs again. The outlier pattern does so when it opens an overflow document, and the history
-//! pattern with each revision. An update of a related document needs no such write: it conflicts itself.
+//! pattern with each revision.
 //!
 //! ## Why are related documents measured before they are read?
 //!
-//! Their number is not known: a history can have any number of revisions. The client holds what moves together in memory, and
-//! the server in its cache. So too many of them halve the chunk, before they are read.
+//! Their number is not known: a history can have any number of revisions. All that moves together is in memory, and in the
+//! cache of the server. So too many related documents halve the chunk, before they are read.
 
 use std::collections::HashSet;
 
@@ -67,7 +67,7 @@ impl RelatedCollection {
         }
     }
 
-    /// Matches those of documents with these ids. An array has the ids of several documents.
+    /// Matches the related documents of documents with these ids. An array has the ids of several documents.
     pub(crate) fn with_ids(&self, ids: &[Bson]) -> Document {
         let field = self.field.as_str();
         and(with_ids(field, ids), doc! { field: { "$not": { "$type": "array" } } })
@@ -121,13 +121,13 @@ impl Related {
         })
     }
 
-    /// Returns what no other archive may own: the ids in archived documents. A repository of them can have the collection.
+    /// Returns what no other archive may own: the ids in archived documents.
     pub(crate) fn owned(&self) -> impl Iterator<Item = Owned> {
         let related = self.collections.iter();
         related.map(|one| Owned::field(&one.archived, one.field.as_str(), "related"))
     }
 
-    /// Returns the ids by which related documents name these. None names one by null, an array or a missing value.
+    /// Returns the ids by which related documents name these documents. Null, an array and a missing value name none.
     fn ids(&self, documents: &[RawDocumentBuf]) -> Vec<Bson> {
         distinct_ids(documents, self.id.as_str())
     }
@@ -190,7 +190,7 @@ impl Related {
         Ok(related)
     }
 
-    /// Matches those of the documents of which the target has related ones, or a document with their id.
+    /// Matches the documents whose id, or whose related documents, the target has.
     pub(crate) async fn in_target(
         &self,
         documents: &[RawDocumentBuf],

@@ -58,7 +58,7 @@ impl Shared {
         !self.related.collections.is_empty()
     }
 
-    /// Matches the entries of documents, and not those of related ones.
+    /// Matches the entries of documents, and not of related documents.
     pub(crate) fn of_documents(&self) -> Document {
         match self.has_related() {
             true => doc! { OF: { "$exists": false } },
@@ -66,13 +66,14 @@ impl Shared {
         }
     }
 
-    /// Refuses a deletion that would leave what depends on a document. At most one round trip.
+    /// Refuses a deletion that would leave dependents of a document. At most one round trip.
     pub(crate) async fn check_dependents(&self) -> Result<()> {
         let others = self.checks.others(|| self.ensure()).await?;
         others.check_delete(Some(Place::Trash), |collection| self.related.has(collection))
     }
 
-    /// Checks the indexes, once. One of a planned name with another definition would hide entries from a read that names it.
+    /// Checks the indexes, once. An index of a planned name with another definition would hide entries from a read that
+    /// names it.
     pub(crate) async fn check_indexes(&self) -> Result<()> {
         self.checks.indexes(|| self.ensure()).await
     }
@@ -120,10 +121,7 @@ impl Shared {
     }
 }
 
-/// The indexes are those of the trash. One finds the entries of a document, one lists them by time, and if they expire, a TTL
-/// index deletes them.
-///
-/// There are no validators: the documents are those of the application.
+/// Three indexes of the trash: by document, by time, and if entries expire, a TTL index. There are no validators.
 impl<D> Repository for Trash<D> {
     fn managed(&self) -> Ensure<'_> {
         self.shared.ensure()
@@ -143,16 +141,17 @@ mongo_patterns_core::builder! {
     with retry, max_time;
 
     /// Sets the time after which the server deletes an entry, from its deletion by the clock of the client; by default
-    /// never. The [catalog](mongo_patterns_core::catalog) has the time. Another one, after
+    /// never. The [catalog](mongo_patterns_core::catalog) has the time. Another time, after
     /// [`replace_settings`](mongo_patterns_core::index::EnsureIndexes::replace_settings), concerns later deletions.
     expires_after(time: Duration) => expires_after = Some(time);
 }
 
 impl<D> Trash<D> {
-    /// Starts to build a trash of a collection in a second one, with their read preferences, read concerns and write concerns.
-    /// Both are of one client. They can be in two databases. The second one has only entries of this trash.
+    /// Starts to build a trash of a collection in a second one, with their read preferences, read concerns and write
+    /// concerns. Both are of one client. They can be in two databases. The second collection has only entries of this trash.
     ///
-    /// Build one trash for the two collections, and clone it: calls of one document wait in the client, and not on the server.
+    /// Build one trash for the two collections, and clone it: calls for one document wait in the client, and not on the
+    /// server.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -173,8 +172,8 @@ impl<D> Trash<D> {
 }
 
 impl<D> TrashBuilder<D> {
-    /// Deletes related documents with each document, and keeps them in the trash too: those of another collection whose field
-    /// has its `_id`. Can be called for several collections.
+    /// Deletes related documents with each document, and keeps them in the trash too: documents of another collection whose
+    /// field has its `_id`. Can be called for several collections.
     ///
     /// ```no_run
     /// # use mongo_patterns::archive::Trash;
@@ -198,9 +197,12 @@ impl<D> TrashBuilder<D> {
     /// Checks the settings and returns the trash. Sends nothing.
     ///
     /// # Errors
-    /// - [`Configuration`](ErrorKind::Configuration): entries would expire at once, two collections are the same, the field of
-    ///   a related collection is `_id` or no plain name, or one of the collections has the write concern `w: 0`, which
-    ///   confirms no write.
+    /// [`Configuration`](ErrorKind::Configuration) in these cases:
+    ///
+    /// - Entries would expire at once.
+    /// - Two collections are the same.
+    /// - The field of a related collection is `_id` or no plain name.
+    /// - A collection has the write concern `w: 0`, which confirms no write.
     pub fn build(self) -> Result<Trash<D>> {
         if self.expires_after.is_some_and(|time| time.is_zero()) {
             return Err(configuration(

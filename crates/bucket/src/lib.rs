@@ -16,9 +16,8 @@
 //!     { type: "sell", ticker: "MDB", qty: 29, date: ISODate("2023-10-30T09:32:57.765Z") } ] }
 //! ```
 //!
-//! A page of a web site is then one document, and the indexes have a tenth of the entries. You choose the field names
-//! and the page size. The crate reads, and appends to, buckets that the manual's shell commands wrote, and they read
-//! its buckets.
+//! A page of a web site is then one document, and the indexes have a tenth of the entries. You choose the field names and
+//! the page size. The manual's shell commands and this crate read each other's buckets.
 //!
 //! # Usage
 //!
@@ -69,19 +68,19 @@
 //! - A key never has more than one bucket that is not full. A unique index guarantees it. Every append names the index
 //!   in a hint, so that nothing is written where it is missing.
 // proof: bucket::concurrency::writers_of_all_kinds, bucket::setup::without_the_index_an_append_is_refused_and_has_no_effect
-//! - With [windows](BucketRepositoryBuilder::window) this holds for each window of a key: at most one open bucket, whose
-//!   items are all of the window.
+//! - With [windows](BucketRepositoryBuilder::window), each window of a key has at most one open bucket, whose items are all
+//!   of the window.
 // proof: bucket::windows_upkeep::concurrent_writers_open_one_bucket_a_window
 //! - A call for a key reads and writes no bucket of another key, [whatever the key contains](mongo_patterns_core::key).
 // proof: bucket::key_isolation::random_hostile_strings, bucket::key_isolation::chosen_hostile_strings
-//! - A second has room for 1,000,000 buckets of a key. Where a second has several, a suffix distinguishes them, in
-//!   order: `123_1698335223`, `123_1698335223_000001`, and so on. After the suffix 999999, an append that would open
-//!   another bucket returns [`InvalidTime`](mongo_patterns_core::ErrorKind::InvalidTime), and stores nothing.
+//! - A second has room for 1,000,000 buckets of a key. A suffix distinguishes them: `123_1698335223`,
+//!   `123_1698335223_000001`, and so on. After the suffix 999999, an append that would open a bucket returns
+//!   [`InvalidTime`](mongo_patterns_core::ErrorKind::InvalidTime).
 // proof: bucket::append::one_second_has_room_for_any_number_of_buckets, bucket::append_many::a_second_without_free_suffixes_is_an_error
 //! - With an [item id field](BucketRepositoryBuilder::item_id_field) every item is stored once, however often it is
 //!   appended: alone, in a batch, or by concurrent writers.
 // proof: faults::exactly_once::sixty_four_writers_of_the_same_items_store_each_once
-//! - A document that violates these invariants (for example, one written by another program) is reported as
+//! - A document that violates these invariants, for example by another program, is reported as
 //!   [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt) with its `_id`. It is never silently misread.
 // proof: bucket::items_range::a_corrupt_document_is_an_error, conformance::damages::each_kind_of_damage_is_found_and_nothing_else
 //!
@@ -131,28 +130,25 @@
 //! Each key has a lane: a queue of the calls that write it, with one write in flight. So a key that is written often, or
 //! that another client has locked, occupies one connection, and calls for other keys do not wait.
 //!
-//! An [`append`](BucketRepository::append) that meets no other call is sent at once. Appends that wait are sent together,
-//! up to 1000 items, and each gets the result of its own item: one that is refused fails alone. So 64 tasks can append to one
-//! key many times faster than one after another. Appends in a session, and all other writes, wait for their turn.
+//! An [`append`](BucketRepository::append) that meets no other call is sent at once. Appends that wait are sent together, up
+//! to 1000 items, and a refused item fails alone. So 64 tasks can append to one key many times faster than one after
+//! another. Appends in a session, and all other writes, wait for their turn.
 //!
-//! Clones of a repository share its lanes. Repositories that are built separately do not, nor do processes: their calls wait
-//! on the server. Lanes only save waiting, and no guarantee depends on them. In a transaction of the caller, a call takes no
-//! lane. A dropped call that waits has no effect: see [cancel safety](mongo_patterns_core::action#cancel-safety).
+//! Clones of a repository share its lanes. Separately built repositories and other processes do not: their calls wait on the
+//! server. Lanes only save waiting, and no guarantee depends on them. In a transaction of the caller, a call takes no lane.
 //!
 //! # Indexes
 //!
-//! One beside `_id`: unique, on the key field, over the buckets that are not full. It has at most one entry for each
-//! key. [`indexes`](BucketRepository::indexes) returns its definition. Its name contains the page size, and each page
-//! size has its own. With [windows](BucketRepositoryBuilder::window) it is on the key field and the start of
-//! the window, its name contains their length, and it has at most one entry for each window of a key.
+//! One beside `_id`: unique, on the key field, over the buckets that are not full. It has at most one entry for each key.
+//! Its name contains the page size. With [windows](BucketRepositoryBuilder::window) it is on the key field and the start of
+//! the window, with the length of the windows in its name. [`indexes`](BucketRepository::indexes) returns its definition.
 //!
-//! With an [item id field](BucketRepositoryBuilder::item_id_field) a second one: unique, on the key field and the ids
-//! of the items, with an entry for each item. With an [expiry](BucketRepositoryBuilder::expire_after) a TTL index on the
-//! last time of each bucket.
+//! With an [item id field](BucketRepositoryBuilder::item_id_field) a second one: unique, on the key field and the ids of the
+//! items, with an entry for each item. With an [expiry](BucketRepositoryBuilder::expire_after) a TTL index on the last time
+//! of each bucket.
 //!
-//! On a sharded cluster, call [`ensure_sharded`](BucketRepository::ensure_sharded), which shards by the key field: every
-//! write and read of a key has it by equality, except `page` and `count_pages`, and except `repair`, because a damaged
-//! bucket of the key can be on any shard.
+//! On a sharded cluster, call [`ensure_sharded`](BucketRepository::ensure_sharded), which shards by the key field. Every
+//! call for a key reaches one shard, except `page`, `count_pages` and `repair`.
 //!
 //! # Cookbook
 //!
@@ -170,12 +166,12 @@
 //! fields of the items. Its [`explain`](action::FindItems::explain) returns the index that the filter needs.
 //! [`items_pipeline`](BucketRepository::items_pipeline) has the stages for an aggregation or a view of yours.
 //!
-//! **Items with any field names.** Items are stored as they are, whatever the names of their fields. But the driver's
-//! `Document` takes a field such as `$date` or `$oid` for extended JSON when it is read: `{ "$date": 5 }` is stored,
-//! and cannot be read as a `Document`. Where items can have such fields, use `RawDocumentBuf` as the item type.
+//! **Items with any field names.** Items are stored as they are. But the driver's `Document` takes a field such as `$date`
+//! or `$oid` for extended JSON: `{ "$date": 5 }` is stored, and cannot be read as a `Document`. Where items can have such
+//! fields, use `RawDocumentBuf` as the item type.
 //!
-//! **An append together with other writes.** `?` works in the driver's callback. Errors keep their labels, so the
-//! driver retries the transaction when writers conflict:
+//! **An append together with other writes.** `?` works in the driver's callback. Errors keep their labels, so the driver
+//! retries the transaction when writers conflict:
 //!
 //! ```no_run
 //! # use mongo_patterns::bucket::BucketRepository;
@@ -200,19 +196,15 @@
 //! # }
 //! ```
 //!
-//! The closure owns what it uses (`async move`, of clones), so that the future is `Send` and can be spawned. With a
-//! closure that borrows, it does not compile there, with "implementation of `Send` is not general enough".
-//!
-//! Dropping the future of a call aborts the whole transaction, and the session is of no further use: see [cancel
-//! safety](mongo_patterns_core::action#cancel-safety).
+//! The closure owns what it uses (`async move`, of clones), so that the future is `Send` and can be spawned. A closure that
+//! borrows does not compile there: "implementation of `Send` is not general enough".
 //!
 //! **Many items at once.** [`append_many`](BucketRepository::append_many) stores the items of one key in whole buckets,
 //! hundreds of times faster than one by one. [`append_stream`](BucketRepository::append_stream) does so for a stream of
 //! any keys, in bounded memory. Items that independent tasks append to the same keys [join](#lanes) by themselves.
 //!
-//! **Idempotent retries.** When the connection breaks during an append, it is unknown whether the item is stored. If
-//! the items have ids, append the item again: [`already_there`](Appended::already_there) shows whether the first
-//! attempt stored it. The same ids find, replace, update and remove single items:
+//! **Idempotent retries.** When the connection breaks during an append, it is unknown whether the item is stored. If the
+//! items have ids, append the item again. The same ids find, replace, update and remove single items:
 //!
 //! ```no_run
 //! # use mongo_patterns::bucket::BucketRepository;
@@ -243,24 +235,20 @@
 //! ```
 //!
 //! **From a flat collection.** Stop its writers, create an index that starts with the key field, and call
-//! [`migrate_from_flat`](BucketRepository::migrate_from_flat). No document passes through the client. Invalid documents
-//! are refused before anything is written. If it is interrupted, call it again: it resumes.
+//! [`migrate_from_flat`](BucketRepository::migrate_from_flat). Invalid documents are refused before anything is written.
 //! [`migrate_to_flat`](BucketRepository::migrate_to_flat) migrates in the other direction.
 //!
-//! **A collection that other programs wrote, or damaged.** [`verify`](BucketRepository::verify) reports every problem
-//! with its document id, while others write. [`repair`](BucketRepository::repair) repairs them, a transaction a key,
-//! without losing an item, and reports what it could not repair. Try its dry run first. For a collection of the
-//! manual's shell commands, call `repair`, then `ensure_indexes`.
+//! **A collection that other programs wrote, or damaged.** [`verify`](BucketRepository::verify) reports every problem with
+//! its document id, while others write. [`repair`](BucketRepository::repair) repairs them without losing an item, and
+//! reports what it could not repair. Try its dry run first. For a collection of the manual's shell commands, call `repair`,
+//! then `ensure_indexes`.
 //!
 //! **Another page size.** Build the repository with the new size and call
-//! [`migrate_page_size_from`](BucketRepository::migrate_page_size_from) with the old one. From some moment on, writers
-//! with the old size get [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing), with nothing stored: they
-//! continue with the new one. If it is interrupted, call it again: it resumes.
+//! [`migrate_page_size_from`](BucketRepository::migrate_page_size_from) with the old one.
 //!
-//! **Totals without the items.** With [`sum`](BucketRepositoryBuilder::sum), `min`, `max`, `count_by` and
-//! `first_and_last`, each bucket keeps figures of its items, and every write keeps them in its own command.
-//! [`totals`](BucketRepository::totals) adds them for a key, or for a range of time, also by month, day or hour. Take
-//! decimals for money: their sums are exact.
+//! **Totals without the items.** With [`sum`](BucketRepositoryBuilder::sum), `min`, `max`, `count_by` and `first_and_last`,
+//! each bucket keeps figures of its items. [`totals`](BucketRepository::totals) adds them for a key, or for a range of time,
+//! also by month, day or hour. Take decimals for money: their sums are exact.
 //!
 //! **Buckets by the hour or the day.** With [`window`](BucketRepositoryBuilder::window) a bucket ends when it is full, or
 //! when its window ends, and late items go to their own window. A range of time reads the buckets of its windows only.

@@ -22,12 +22,13 @@ mongo_patterns_core::builder! {
     /// Sets the field with the count. Required.
     field(name: impl Into<String>) => field = Some(name.into());
 
-    /// Sets how often [`run`](Counters::run) flushes: 1 second by default. It is what a process that is killed can lose.
+    /// Sets how often [`run`](Counters::run) flushes: 1 second by default. A process that is killed can lose this much.
     interval(interval: Duration) => interval = interval;
 
-    /// Inserts a document with the `_id` and the count where none exists. By default, its count is dropped and reported as
-    /// [missing](crate::Flushed::missing), because the document was deleted, archived, or never there: ids that come from users
-    /// insert no documents, and a deleted one is not inserted again. Choose it for a collection that has only counts.
+    /// Inserts a document with the `_id` and the count where none exists. Choose it for a collection that has only counts.
+    ///
+    /// By default, its count is dropped and reported as [missing](crate::Flushed::missing): ids that come from users insert
+    /// no documents, and a deleted document is not inserted again.
     upsert() => upsert = true;
 
     /// Sets how long a flush retries: 2 minutes by default. The counts stay in memory if it fails.
@@ -59,8 +60,11 @@ impl CountersBuilder {
     /// Checks the settings and returns the counters. Sends nothing.
     ///
     /// # Errors
-    /// - [`Configuration`](mongo_patterns_core::ErrorKind::Configuration): the field is missing, `_id` or no plain name, the
-    ///   interval is 0, or the collection's write concern is `w: 0`, which confirms no write.
+    /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) in these cases:
+    ///
+    /// - The field is missing, `_id` or no plain name.
+    /// - The interval is 0.
+    /// - The collection's write concern is `w: 0`, which confirms no write.
     pub fn build(self) -> Result<Counters> {
         let field = FieldName::new(required(self.field, "field")?)?;
         if self.interval.is_zero() {

@@ -69,9 +69,9 @@ impl Shared {
     }
 }
 
-/// Counters need no index. `ensure_indexes()` stores in the catalog that they own the count and its batches, so that calls of other
-/// repositories that replace or restore a document keep them. Where the catalog has no settings, it refuses a collection in which a
-/// document has another value in them than a number and an array.
+/// Counters need no index. `ensure_indexes()` stores in the catalog that they own the count and its batches, so that other
+/// repositories keep them when they replace or restore a document. Where the catalog has no settings, it refuses a document
+/// in which these fields are not a number and an array.
 ///
 /// There is no validator: the documents are those of the application.
 impl Repository for Counters {
@@ -106,17 +106,14 @@ impl Counters {
     /// # }
     /// ```
     ///
-    /// Ids that are equal to the server are one, such as 1 and 1.0, or those that the collation of the collection takes for
-    /// one.
-    ///
-    /// # Cost
-    /// It sends nothing, and waits for nothing but other threads that add.
+    /// Ids that are equal to the server are one, such as 1 and 1.0, or ids that the collation of the collection takes for
+    /// one. It sends nothing.
     ///
     /// # Errors
-    /// - [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument): an id that no document can have, one of more
-    ///   than 8,000 bytes or 100 levels, or a sum of more than 64 bits.
-    /// - [`LimitReached`](mongo_patterns_core::ErrorKind::LimitReached): the counts of 100,000 documents wait because nothing
-    ///   flushes them.
+    /// - [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument): an id that no document can have, or of more
+    ///   than 8,000 bytes or 100 levels. Or a sum of more than 64 bits.
+    /// - [`LimitReached`](mongo_patterns_core::ErrorKind::LimitReached): the counts of 100,000 documents wait because
+    ///   nothing flushes them.
     pub fn add(&self, id: impl IntoId, count: i64) -> Result<()> {
         let id = DocumentId::new(id)?;
         let bytes = bytes(id.value()).len();

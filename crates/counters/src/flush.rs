@@ -29,27 +29,25 @@ impl Counters {
     ///
     /// # Guarantees
     /// Each count is added once, to the collection's write concern, also if a flush is repeated after an error or a drop: a
-    /// document ignores a batch that it has. Flushes of one process wait for one another, and for the reply of a command that a
-    /// dropped one has sent.
+    /// document ignores a batch that it has. Flushes of one process wait for one another.
     ///
     /// # Cost
     /// One round trip for each 1000 documents, each of which the server examines. None without counts.
     ///
     /// # Cancel safety
-    /// Each count is added or not. The next flush retries those that are not known to be added.
+    /// Each count is added or not. The next flush retries.
     ///
     /// # Errors
-    /// What was not added stays in memory, for the next flush. Its
+    /// Counts that were not added stay in memory, for the next flush.
     /// [`stored_count`](mongo_patterns_core::Error::stored_count) is the number of documents whose counts were added.
     ///
-    /// - Those of the driver, after the [retries](crate::CountersBuilder::retry).
-    /// - An error of one document, which does not affect the others. The counted field is not a number, the field of the
-    ///   batches is not an array ([`Driver`]), or the server refuses the update, such as with [`ValidationFailed`].
-    ///   [`document_id`](mongo_patterns_core::Error::document_id) names one of them. Correct the document: each flush fails
-    ///   until then.
-    /// - If the outcome of a count is unknown for 45 minutes, it is dropped, because it could be added twice: the error is
-    ///   [of unknown outcome](mongo_patterns_core::Error::is_outcome_unknown), and its text says so. So is a count that the
-    ///   server refuses after an attempt of unknown outcome. The other counts of its command and of its flush stay.
+    /// - The errors of the driver, after the [retries](crate::CountersBuilder::retry).
+    /// - [`Driver`], [`ValidationFailed`]: a document refuses its count, for example because the field is not a number.
+    ///   [`document_id`](mongo_patterns_core::Error::document_id) names it. Correct the document: each flush fails until
+    ///   then. All other documents get their counts.
+    /// - An error [of unknown outcome](mongo_patterns_core::Error::is_outcome_unknown), whose text says that a count was
+    ///   dropped: its outcome was unknown for 45 minutes, or the server refused it after an attempt of unknown outcome.
+    ///   Other counts stay.
     pub fn flush(&self) -> Flush<'_> {
         Flush::create(self.shared())
     }

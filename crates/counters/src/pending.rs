@@ -7,7 +7,7 @@ use mongo_patterns_core::document_id::canonical;
 use mongo_patterns_core::{DocumentId, Error, ErrorKind, Result};
 use mongodb::bson::Bson;
 
-/// The number of documents from which counts are flushed before the interval ends: those of one command.
+/// The number of documents from which counts are flushed before the interval ends: as many as one command updates.
 pub(crate) const FULL: usize = 1000;
 /// The most documents with counts in memory.
 const MOST: usize = 100_000;
@@ -19,8 +19,7 @@ const KEPT: Duration = Duration::from_secs(45 * 60);
 pub(crate) struct Count {
     pub(crate) id: Bson,
     pub(crate) count: i64,
-    /// Its number in the batch. Two counts of one batch can be of one document: the server can take two ids for one, by the
-    /// values of numbers or by the collation of the collection.
+    /// Its number in the batch. Two counts of one batch can be of one document, if the server takes two ids for one.
     pub(crate) place: i64,
     /// Since when an earlier command may have added it.
     pub(crate) unknown_since: Option<Instant>,
@@ -102,8 +101,8 @@ impl Batch {
         }
     }
 
-    /// Notes that the last counts are sent, and returns since when the outcome of each was unknown before. A flush can be dropped
-    /// from here on.
+    /// Notes that the last counts are sent, and returns since when the outcome of each was unknown before. From here on, a
+    /// flush can be dropped.
     pub(crate) fn begin(&mut self, from: usize, now: Instant) -> Vec<Option<Instant>> {
         let mark = |count: &mut Count| {
             let before = count.unknown_since;
@@ -120,8 +119,8 @@ impl Batch {
         }
     }
 
-    /// Removes the last counts, all of which were sent, but for those to retry. Puts back those that were refused, unless an
-    /// earlier command may have added them: these are dropped.
+    /// Removes the last counts, all of which were sent. Puts back refused counts, unless an earlier command may have added
+    /// them.
     pub(crate) fn settle(
         &mut self,
         from: usize,
@@ -145,8 +144,7 @@ impl Batch {
         }
     }
 
-    /// Drops the counts whose outcome is unknown for longer than documents are sure to have the number of the batch. Returns how
-    /// many.
+    /// Drops the counts whose outcome is unknown for longer than documents keep the number of the batch. Returns how many.
     pub(crate) fn give_up(&mut self, now: Instant) -> usize {
         let is_over = |since: Instant| now.saturating_duration_since(since) > KEPT;
         let before = self.counts.len();

@@ -10,7 +10,7 @@
 //!
 //! ## Why a product with 1?
 //!
-//! `$add` takes dates. `$multiply` takes numbers alone, so the update of a date fails, as that of a text does.
+//! `$add` takes dates. `$multiply` takes numbers alone, so the update of a date or a text fails.
 //!
 //! ## Why does each count of a batch have a place?
 //!

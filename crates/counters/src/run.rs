@@ -13,11 +13,10 @@ use crate::flush::flush;
 use crate::results::Flushed;
 
 impl Counters {
-    /// Flushes by [interval](crate::CountersBuilder::interval), and earlier when the counts of 1000 documents wait. Run one
-    /// for each process, in a task that restarts it after an error.
+    /// Flushes by [interval](crate::CountersBuilder::interval), and earlier when the counts of 1000 documents wait.
     ///
-    /// A document that refuses its count does not end it. It logs a warning by `tracing` when a flush is the first with one, and
-    /// [`on_flush`](Run::on_flush) reports each.
+    /// Run one for each process, in a task that restarts it after an error. A document that refuses its count does not end
+    /// it: it logs a warning by `tracing`, and [`on_flush`](Run::on_flush) reports each.
     ///
     /// ```no_run
     /// # async fn f(views: mongo_patterns::counters::Counters, shutdown: tokio::sync::watch::Receiver<bool>) {
@@ -35,13 +34,14 @@ impl Counters {
     /// ```
     ///
     /// # Cost
-    /// That of a [`flush`](Self::flush) for each interval with counts.
+    /// As a [`flush`](Self::flush) for each interval with counts.
     ///
     /// # Cancel safety
-    /// As of [`flush`](Self::flush). What was not flushed is in memory.
+    /// As of [`flush`](Self::flush). Counts that were not flushed are in memory.
     ///
     /// # Errors
-    /// Those of [`flush`](Self::flush), of documents that refuse their counts only after the last flush. Another call continues.
+    /// - The errors of [`flush`](Self::flush). A document that refuses its count is one only after the last flush. Another
+    ///   call continues.
     pub fn run(&self) -> Run<'_> {
         Run {
             counters: self,
@@ -70,8 +70,8 @@ impl<'a> Run<'a> {
         self
     }
 
-    /// Sets a callback, which is called after each flush with what it has added, and with the error of one of the documents that
-    /// [refused](Flushed::refused) their counts.
+    /// Sets a callback, which is called after each flush with its result, and with the error of a document that
+    /// [refused](Flushed::refused) its count.
     pub fn on_flush(mut self, call: impl FnMut(Flushed, Option<&Error>) + Send + 'a) -> Self {
         self.on_flush = Some(Box::new(call));
         self

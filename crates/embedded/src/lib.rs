@@ -19,7 +19,7 @@
 //! ```
 //!
 //! One find returns a patron with all addresses, and one command writes to an address. The names and the bound are yours.
-//! The only addition to the manual's documents is an id for each address, by which it is updated and removed.
+//! The manual's documents only get an id for each address, by which it is updated and removed.
 //!
 //! # Usage
 //!
@@ -63,33 +63,33 @@
 //!
 //! # When not to use it
 //!
-//! - The children of a parent grow without a bound. If readers need only the newest, use the subset pattern, which keeps
-//!   those in the parent and all of them in a second collection. If few parents have very many, use the outlier pattern.
-//!   If all of them are a history that is read page by page, use the bucket pattern.
+//! - The children of a parent grow without a bound. If readers need only the newest, use the subset pattern. If few parents
+//!   have very many children, use the outlier pattern. If the children are a history that is read page by page, use the
+//!   bucket pattern.
 //! - Children are mostly read or written without their parent, or found by several of their own fields: store one document
-//!   each.
+//!   for each.
 //! - Many parents share a child.
 //!
 //! # Guarantees
 //!
 //! Safe for concurrent writers in any number of processes, on a replica set, a sharded cluster or a standalone:
 //!
-//! - A write that returns has taken effect once, to the collection's write concern. One that fails has no effect, unless
+//! - A write that returns has taken effect once, to the collection's write concern. A write that fails has no effect, unless
 //!   its [outcome is unknown](mongo_patterns_core::Error::is_outcome_unknown).
 // proof: embedded::concurrent::concurrent_writers_of_the_same_parents_lose_nothing, embedded::calls::refused_writes_have_distinct_errors_and_no_effect
 //! - A parent never has more children than its bound, and never two children with the same id. The command that writes
 //!   checks both.
 // proof: embedded::concurrent::sixty_four_writers_fill_parents_to_their_bound_without_duplicates, embedded::upsert::sixty_four_writers_upsert_without_duplicates_within_the_bound
-//! - A write to a child changes that child and no other, at whatever index it is by then. It never loses or restores a
-//!   child that another writer adds, removes or changes at the same time.
+//! - A write to a child changes that child and no other, at whatever index it is by then. It never loses or restores a child
+//!   that another writer adds, removes or changes.
 // proof: embedded::operators::every_operator_changes_one_child_and_nothing_else, embedded::operators::increments_of_sixty_four_tasks_add_up, embedded::grandchild::increments_of_sixty_four_tasks_add_up_while_children_move
 //! - Five different errors tell why a write was refused: [`NotFound`] for the parent, [`ChildNotFound`],
 //!   [`GrandchildNotFound`], [`AlreadyExists`] and [`LimitReached`].
 // proof: embedded::calls::refused_writes_have_distinct_errors_and_no_effect, embedded::upsert::a_refused_upsert_has_its_reason_and_no_effect, embedded::grandchild::a_missing_element_differs_from_an_unchanged_one_and_from_a_missing_child
 //! - A parent that is [migrated to a subset](#migrations) is never read or written as if it embedded all of its children.
 // proof: subset::migrated_parents::calls_for_embedded_children_refuse_migrated_parents, conformance::migrations::two_forms::children::embedded_children_and_a_subset_have_writers_during_the_migration
-//! - Ids are equal if their values are, also in a collection with a collation. They are never interpreted: `{ $gt: "" }` is an
-//!   id like any other, and so are values.
+//! - Ids are equal if their values are, also in a collection with a collation. They are never interpreted: `{ $gt: "" }` is
+//!   an id like any other.
 // proof: embedded::values::ids_that_are_equal_under_a_collation_lose_no_child, embedded::values::an_id_that_looks_like_an_operator_matches_nothing_else, conformance::values::fields_of_any_name_and_type_are_stored_literally, conformance::values::an_id_of_any_type_is_one_value, embedded::grandchild::an_id_that_looks_like_an_operator_matches_nothing_else
 //!
 //! Other programs can violate these invariants. With [`validators`](EmbeddedRepository::validators) the server refuses
@@ -120,31 +120,30 @@
 //! | [`migrate_from_references`](EmbeddedRepository::migrate_from_references) | 7 or 8, and 2 for each 1000 parents | the parents five times, the children four times |
 //! | [`orphans`](EmbeddedRepository::orphans) | 1, and 1 for each further batch of orphans | the children and their parents |
 //!
-//! In a collection with a collation, the calls for one child scan the collection for a parent whose `_id` is a text: they
+//! In a collection with a collation, the calls for one child scan the collection if the `_id` of the parent is a text: they
 //! compare by the simple collation, which the index of `_id` does not have then.
 //!
 //! The server reads and writes a parent as a whole, so choose a bound with which a parent has a few kilobytes.
 //!
 //! # Lanes
 //!
-//! Each parent has a lane: a queue of the calls that write it, with one write in flight. So a parent that is written often, or
-//! that another client has locked, occupies one connection, and calls for other parents do not wait. All writes wait for
-//! their turn; [`insert`](EmbeddedRepository::insert) has none.
+//! Each parent has a lane: a queue of the calls that write it, with one write in flight. So a parent that is written often,
+//! or that another client has locked, occupies one connection, and calls for other parents do not wait.
+//! [`insert`](EmbeddedRepository::insert) has no lane.
 //!
-//! Clones of a repository share its lanes. Repositories that are built separately do not, nor do processes: their calls wait
-//! on the server. Lanes only save waiting, and no guarantee depends on them. In a transaction of the caller, a call takes no
-//! lane. A dropped call that waits has no effect: see [cancel safety](mongo_patterns_core::action#cancel-safety).
+//! Clones of a repository share its lanes. Separately built repositories and other processes do not: their calls wait on the
+//! server. Lanes only save waiting, and no guarantee depends on them. In a transaction of the caller, a call takes no lane.
 //!
 //! # Indexes
 //!
-//! None besides that of `_id`. To find parents by a field of their children, create one of your own. On a sharded
-//! cluster, call [`ensure_sharded`](EmbeddedRepository::ensure_sharded), which shards by `_id`: every call carries it.
+//! None besides the index of `_id`. To find parents by a field of their children, create one of your own. On a sharded
+//! cluster, call [`ensure_sharded`](EmbeddedRepository::ensure_sharded), which shards by `_id`.
 //!
 //! # Cookbook
 //!
 //! **Idempotent retries.** When the connection breaks during a write, its outcome is unknown. To upsert, replace, remove or
-//! reorder children is idempotent: retry it. An update by `$set` or `$unset` is too, but not one by `$inc`. To add a child
-//! is too: `AlreadyExists` means that the first call added it.
+//! reorder children is idempotent, and so is an update by `$set` or `$unset`: retry it. To add a child is too:
+//! `AlreadyExists` means that the first call added it.
 //!
 //! ```no_run
 //! # use mongo_patterns::ErrorKind;
@@ -208,23 +207,18 @@
 //! The closure owns what it uses (`async move`, of clones), so its future is `Send` and can be spawned. A closure that
 //! borrows does not compile there: "implementation of `Send` is not general enough".
 //!
-//! A dropped future of a call aborts the whole transaction, and its session is of no further use: see
-//! [cancel safety](mongo_patterns_core::action#cancel-safety).
-//!
 //! **Protection from other programs.** Give its [`validators`](EmbeddedRepository::validators) to the server.
 //!
 //! # Migrations
 //!
 //! **From references.** Stop the writers, create an index on the reference in the children's collection, and call
-//! [`migrate_from_references`](EmbeddedRepository::migrate_from_references). Only ids pass through the client. It refuses
-//! what cannot be embedded before it writes anything, it counts children of no parent and
-//! [lists](EmbeddedRepository::orphans) them, and after an interruption you run it again.
+//! [`migrate_from_references`](EmbeddedRepository::migrate_from_references). Documents that cannot be embedded are refused
+//! before anything is written. Children of no parent are counted, and [listed](EmbeddedRepository::orphans).
 //!
-//! **To a subset.** `migrate_from_embedded` of the subset pattern sets a field of each parent, the name of the array followed
-//! by `_version`, such as `addresses_version`. Every call for a parent with this field returns
-//! [`NewerVersion`](mongo_patterns_core::ErrorKind::NewerVersion), with nothing changed. So calls of this repository may
-//! continue during the migration: where one is refused, call the subset repository. A field of your own must not have this
-//! name.
+//! **To a subset.** `migrate_from_embedded` of the subset pattern sets a field of each parent, such as `addresses_version`
+//! for `addresses`. Every call for a parent with this field returns
+//! [`NewerVersion`](mongo_patterns_core::ErrorKind::NewerVersion). So calls of this repository may continue during the
+//! migration: where one is refused, call the subset repository. A field of your own must not have this name.
 
 pub mod action;
 mod builder;

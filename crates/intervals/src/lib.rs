@@ -1,5 +1,5 @@
-//! MongoDB's slowly changing dimensions as a typed repository: each document has the interval of time in which it is valid, all in
-//! one collection.
+//! MongoDB's slowly changing dimensions as a typed repository: each document has the interval of time in which it is valid,
+//! in one collection.
 //!
 //! The layout comes from MongoDB's manual, "Slowly Changing Dimensions" (type 2). A shop keeps its prices, and which price each
 //! item had at any time:
@@ -9,13 +9,14 @@
 //!         { item: "pants", price: 7, validFrom: 2025-03-01, validTo: 9999-01-01, isValid: true }
 //! ```
 //!
-//! Every program reads it by a plain query, also an aggregation that joins sales with the prices of their days. That is the reason
-//! for it. The [history pattern](https://docs.rs/mongo-patterns-history) has numbers, diffs, restores and a follower, and its current documents stay small.
+//! Every program reads it by a plain query, also an aggregation that joins sales with the prices of their days. The [history
+//! pattern](https://docs.rs/mongo-patterns-history) has numbers, diffs, restores and a follower, and its current documents
+//! stay small.
 //!
-//! The manual's recipe closes the document that has `isValid: false` or none, and then inserts the new one. So it never closes the
-//! valid document, and after three changes by one writer three prices are valid. With the right filter, two writers both insert one. In
-//! a transaction, one is valid, but a writer takes its time before another one commits, so intervals overlap and leave gaps. This
-//! crate stores the same documents without these faults.
+//! The manual's recipe closes the document that has `isValid: false` or none, and then inserts the new one. So it never
+//! closes the valid document, and after three changes by one writer three prices are valid. With the right filter, two
+//! writers both insert one. In a transaction, a writer takes its time before another one commits, so intervals overlap and
+//! leave gaps. This crate stores the same documents without these faults.
 //!
 //! # Usage
 //!
@@ -43,29 +44,30 @@
 //!
 //! # How it works
 //!
-//! A change updates the valid document in place by one `findAndModify`, which returns the document as it was, and inserts that with a
-//! new `_id` and its end, in one transaction. So the valid document keeps its `_id`.
+//! A change updates the valid document in place by one `findAndModify`, and inserts its previous content with a new `_id`
+//! and its end, in one transaction. So the valid document keeps its `_id`.
 //!
-//! The time of an insert and of an end is that of the server. A change takes that of the client, if it is within a second of the
-//! server's clock, and otherwise that of the server. If a clock that was ahead, by up to a minute, began the present interval, the next one
+//! The time of an insert and of an end is the server's. A change takes the client's time if it is within a second of the
+//! server's clock, else the server's. If a clock that was ahead, by up to a minute, began the present interval, the next one
 //! begins 1 ms after it.
 //!
 //! # Scheduled changes
 //!
-//! [`from`](action::Update::from) sets the start of a write, in the past or the future. A scheduled document is stored at once with `isValid:
-//! false`, and the one before it ends when it begins. The current document is the one whose interval contains the time of the server:
-//! [`get`](IntervalRepository::get) and [`as_of`](IntervalRepository::as_of) decide by that, and so must other programs, by
-//! `{ validFrom: { $lte: now }, validTo: { $gt: now } }`. `isValid` marks it, as in the manual, but nothing runs at the time when a scheduled
-//! document begins: the next write of the id moves the mark, whatever its start is, or [`repair`](IntervalRepository::repair). Until then `isValid: true` is on the
-//! document before. It is never on one that begins later.
+//! [`from`](action::Update::from) sets the start of a write, in the past or the future. A scheduled document is stored at
+//! once with `isValid: false`, and the document before it ends when it begins. The current document is the one whose
+//! interval contains the time of the server. [`get`](IntervalRepository::get) and [`as_of`](IntervalRepository::as_of)
+//! decide by the interval, and so must other programs, by `{ validFrom: { $lte: now }, validTo: { $gt: now } }`.
+//!
+//! `isValid` marks it, as in the manual, but nothing runs when a scheduled document begins. The next write of the id moves
+//! the mark, or [`repair`](IntervalRepository::repair). Until then `isValid: true` is on the document before.
 //!
 //! Transactions need a replica set, for which one node is enough, or a sharded cluster.
 //!
 //! # Lanes
 //!
-//! Each id has a lane: a queue of the calls that write it, with one in flight. So transactions of one process never conflict, and an id
-//! that another client has locked occupies one connection. Calls for other ids do not wait. Clones of a repository share its lanes.
-//! Lanes only save waiting, and no guarantee depends on them.
+//! Each id has a lane: a queue of the calls that write it, with one in flight. So transactions of one process never
+//! conflict, and an id that another client has locked occupies one connection. Clones of a repository share its lanes. Lanes
+//! only save waiting, and no guarantee depends on them.
 //!
 //! # Guarantees
 //!
@@ -77,11 +79,11 @@
 //! - An id has at most one valid document. Its intervals do not overlap, and a change leaves no gap: an interval ends when the next
 //!   one begins. Only an [`end`](IntervalRepository::end) before an [`insert`](IntervalRepository::insert) leaves one.
 // proof: intervals::scheduled::a_chosen_start_divides_one_interval_and_collides_with_none, intervals::scheduled::concurrent_inserts_into_one_gap_do_not_overlap, intervals::scheduled::all_calls_with_starts_leave_no_overlap, intervals::concurrent::sixty_four_writers_of_one_id_lose_nothing, intervals::concurrent::all_calls_together_leave_no_overlap, intervals::concurrent::an_insert_after_an_end_that_it_has_not_read_starts_again
-//! - A write that [expects](action::Update::expecting) a start has no effect if the valid document has another one, and is safe to
-//!   retry.
+//! - A write that [expects](action::Update::expecting) a start has no effect if the valid document has another one, and is
+//!   safe to retry.
 // proof: intervals::concurrent::read_change_replace_with_an_expected_start_loses_nothing, intervals::calls::a_change_at_another_start_is_refused_and_has_no_effect
 //!
-//! - A write changes no interval but the one that contains its start, so a scheduled change stays until it begins.
+//! - A write changes only the interval that contains its start, so a scheduled change stays until it begins.
 // proof: intervals::scheduled::a_price_that_begins_later_is_not_the_current_one, intervals::scheduled::a_scheduled_price_begins_by_itself_and_the_next_write_moves_the_mark
 //!
 //! Not guaranteed: a program that changes a valid document without this crate changes it for the whole of its interval.
@@ -105,9 +107,9 @@
 //!
 //! # Indexes
 //!
-//! A unique partial index on the id has the valid documents, and a unique index on the id and the start has all. Reads and writes name
-//! them in hints, so that the server refuses them if one is missing. A unique index of your own needs `isValid: true` as its partial
-//! filter, because the intervals of an id repeat the values of the document.
+//! A unique partial index on the id contains the valid documents, and a unique index on the id and the start contains all.
+//! Reads and writes name them in hints, so that the server refuses them if one is missing. A unique index of your own needs
+//! `isValid: true` as its partial filter, because the intervals of an id repeat the values of the document.
 
 pub mod action;
 mod builder;

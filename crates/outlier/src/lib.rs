@@ -1,5 +1,5 @@
-//! MongoDB's outlier pattern as a typed repository: an array up to a threshold in each document, and the elements beyond
-//! it, which few documents have, in a second collection.
+//! MongoDB's outlier pattern as a typed repository: an array up to a threshold in each document, and further elements in a
+//! second collection.
 //!
 //! The pattern is that of MongoDB's manual, "Group Data with the Outlier Pattern". Most books are bought by a few
 //! customers, and one by a thousand. Up to fifty customers stay in the book. The others are in overflow documents, and a
@@ -16,10 +16,10 @@
 //! overflow documents are a **list**. A list with overflow documents is an **outlier**. The field `seq` is the position of
 //! an overflow document.
 //!
-//! A page that shows a hundred books reads a hundred small documents, whatever sells best. The names, the threshold and
-//! the bound of an overflow document are settings. The manual keeps all overflow elements of a book in one document, whose
-//! array is unbounded again, up to 16 MiB. Here they are in bounded documents, in order. The repository reads documents of
-//! the manual's form and pushes to them, and [`migrate_existing`](OutlierRepository::migrate_existing) migrates them.
+//! A page that shows a hundred books reads a hundred small documents, whatever sells best. The names, the threshold and the
+//! bound of an overflow document are settings. The manual keeps all overflow elements of a book in one document, up to 16
+//! MiB. Here they are in bounded documents, in order. The repository reads documents of the manual's form, and
+//! [`migrate_existing`](OutlierRepository::migrate_existing) migrates them.
 //!
 //! # Usage
 //!
@@ -67,33 +67,31 @@
 //!
 //! With any number of concurrent writers, in any number of processes:
 //!
-//! - A push that returns has stored its element once, to the collections' write concern, and every later read has it. A
-//!   push that fails has not stored it, unless its
-//!   [outcome is unknown](mongo_patterns_core::Error::is_outcome_unknown).
+//! - A push that returns has stored its element once, to the collections' write concern, and every later read has it. A push
+//!   that fails has not stored it, unless its [outcome is unknown](mongo_patterns_core::Error::is_outcome_unknown).
 // proof: outlier::push::sixty_four_writers_on_one_book_and_an_observer, outlier::mixed::sixty_four_writers_push_and_remove_their_own
 //! - The array never exceeds the threshold, and an overflow document never exceeds its bound. Elements keep the order in
-//!   which they were pushed, those of a batch their order in the batch.
+//!   which they were pushed.
 // proof: outlier::push::a_batch_fills_the_array_and_whole_overflow_documents, outlier::push::sixty_four_writers_on_one_book_and_an_observer
-//! - A document with overflow documents has the flag: the command that finds the array full sets it, before there are
-//!   overflow documents. A process that dies then leaves a flag without overflow documents, and never an element that no
-//!   reader sees. A [`delete`](OutlierRepository::delete) of an outlier is atomic.
+//! - A document with overflow documents has the flag: it is set before there are overflow documents. A process that dies
+//!   then leaves a flag without overflow documents, and never an element that no reader sees. A
+//!   [`delete`](OutlierRepository::delete) of an outlier is atomic.
 // proof: outlier::push::the_flag_is_set_before_there_are_overflow_documents, outlier::faults::a_client_killed_between_any_two_commands_loses_nothing
 //! - Pushes never fill the gaps that removals leave in an outlier, so that no reader finds an element twice or not at all.
 //!   [`refresh`](OutlierRepository::refresh) closes gaps, in a transaction.
 // proof: outlier::known::a_push_to_a_known_outlier_does_not_fill_the_gaps_of_removals, outlier::refresh::gaps_of_removals_are_filled_in_order
 //! - With [unique elements](OutlierRepositoryBuilder::unique_elements) a list has every element once, however many writers
-//!   push it, and however often. An exception: after a push that overflows and fails before its last check, the list can have
-//!   an element twice until the next refresh; `verify` finds it.
+//!   push it, and however often. An exception: after a push that overflows and fails before its last check, the list can
+//!   have an element twice until the next refresh; `verify` finds it.
 // proof: outlier::mixed::sixty_four_writers_push_and_remove_unique_elements, outlier::push::two_hundred_distinct_elements_by_four_tries_each_are_stored_once
-//! - A document that violates these invariants, for example one written by another program, is reported as an error with
-//!   its `_id`; it is never silently misread.
+//! - A document that violates these invariants, for example by another program, is reported as an error with its `_id`. It
+//!   is never silently misread.
 // proof: outlier::reads::an_unreadable_document_is_named, conformance::damages::each_kind_of_damage_is_found_and_nothing_else
 //!
-//! What is *not* guaranteed: a main document and its overflow documents are read one after another. If a `refresh`,
-//! `migrate_existing` or `repair` moves elements of this list between the two reads, a read can find some elements twice
-//! or not at all. In a transaction it does not. Another program that deletes a main document or clears its flag, and leaves
-//! its overflow documents, hides what a process that [knows the outlier](#known-outliers) pushes afterwards:
-//! [`verify`](OutlierRepository::verify) finds it.
+//! Not guaranteed: if a `refresh`, `migrate_existing` or `repair` moves elements of a list during a read, the read can find
+//! some elements twice or not at all. In a transaction it does not. If another program deletes a main document or clears its
+//! flag, and leaves its overflow documents, it hides later pushes of a process that [knows the outlier](#known-outliers):
+//! [`verify`](OutlierRepository::verify) finds them.
 //!
 //! Transactions need a replica set, for which one node is enough, or a sharded cluster.
 //!
@@ -126,11 +124,10 @@
 //!
 //! ## Known outliers
 //!
-//! A repository and its clones know an outlier after they have inserted it, or pushed to its overflow documents. They remember
-//! up to 10,000. A push to a known outlier does not read or write the main document: it stores its element in the newest
-//! overflow document. If there is none, because another process has deleted or refreshed the list, the push begins with the
-//! main document, which costs one round trip more. Any other push begins with a command that stores its elements if the array
-//! has room for all of them, and once for each outlier costs one more if it does not. In a session of the caller, every push begins with the main document.
+//! A repository and its clones know up to 10,000 outliers, which they have inserted, or whose overflow documents they have
+//! pushed to. A push to a known outlier does not touch the main document: it stores its element in the newest overflow
+//! document. If there is none, because another process has deleted or refreshed the list, the push begins with the main
+//! document, with one round trip more. In a session of the caller, every push begins with the main document.
 //!
 //! # Lanes
 //!
@@ -138,21 +135,18 @@
 //! that another client has locked, occupies one connection, and calls for other lists do not wait.
 //!
 //! A [`push`](OutlierRepository::push) that meets no other call is sent at once. Pushes that wait are sent together, up to
-//! 1000 elements, and each gets the result of its own element: one that is refused fails alone. Pushes in a session,
-//! [unique](OutlierRepository::push_unique) ones, and all other writes, wait for their turn. So does the part of
-//! [`verify`](OutlierRepository::verify) that reads a list with findings again.
+//! 1000 elements, and a refused element fails alone. Pushes in a session, [unique](OutlierRepository::push_unique) pushes,
+//! and all other writes, wait for their turn. So does the part of [`verify`](OutlierRepository::verify) that reads a list
+//! with findings again.
 //!
-//! Clones of a repository share its lanes. Repositories that are built separately do not, nor do processes: their calls wait
-//! on the server. Lanes only save waiting, and no guarantee depends on them. In a transaction of the caller, a call takes no
-//! lane. A dropped call that waits has no effect: see [cancel safety](mongo_patterns_core::action#cancel-safety).
+//! Clones of a repository share its lanes. Separately built repositories and other processes do not: their calls wait on the
+//! server. Lanes only save waiting, and no guarantee depends on them. In a transaction of the caller, a call takes no lane.
 //!
 //! # Indexes
 //!
 //! One besides `_id`, on the overflow documents: unique, on parent and position. It keeps positions apart, finds the newest
-//! overflow document in one step, and returns them in order. [`indexes`](OutlierRepository::indexes) returns its
-//! definition. Pushes to overflow documents name it in a hint, so the server refuses them if it does not exist. Unique
-//! elements need a second index. A repository that has not called `ensure_indexes` checks the indexes once, with one more
-//! round trip, before it opens an overflow document.
+//! overflow document, and returns all in order. Pushes name it in a hint, so the server refuses them if it does not exist.
+//! Unique elements need a second index. [`indexes`](OutlierRepository::indexes) returns the definitions.
 //!
 //! # Cookbook
 //!
@@ -160,9 +154,8 @@
 //! overflow documents and no index, and prints the distribution of the lengths, and the effect of a few thresholds.
 //!
 //! **Migrate an existing collection, or change the threshold or bound.** Build the repository with the new settings, call
-//! [`migrate_existing`](OutlierRepository::migrate_existing), then
-//! [`ensure_indexes`](OutlierRepository::ensure_indexes). Writers of this crate may continue concurrently. After an
-//! interruption, call it again. [`plan`](action::MigrateExisting::plan) lists every command that it would send.
+//! [`migrate_existing`](OutlierRepository::migrate_existing), then [`ensure_indexes`](OutlierRepository::ensure_indexes).
+//! Writers of this crate may continue concurrently.
 //!
 //! **After many removals.** [`refresh`](OutlierRepository::refresh) fills the array from the overflow documents, and
 //! clears the flag if none are left.
@@ -197,11 +190,8 @@
 //! # }
 //! ```
 //!
-//! The closure owns what it uses (`async move`, of clones), so that the future is `Send` and can be spawned. A closure
-//! that borrows does not compile there: "implementation of `Send` is not general enough".
-//!
-//! To drop the future of a call aborts the whole transaction, and the session is of no further use: see
-//! [cancel safety](mongo_patterns_core::action#cancel-safety).
+//! The closure owns what it uses (`async move`, of clones), so that the future is `Send` and can be spawned. A closure that
+//! borrows does not compile there: "implementation of `Send` is not general enough".
 //!
 //! # Sharding
 //!

@@ -8,9 +8,9 @@
 //! orders:    { _id: 1, total: 42.5, customer: { _id: 456, name: "Ann", address: { city: "Dublin" }, v: 3 } }
 //! ```
 //!
-//! One read shows the order with its customer. The manual's recipe for a rename is an `updateOne` of the customer, and
-//! then an `updateMany` of the orders. If two renames meet, or a rename and a new order, copies stay outdated for good,
-//! also if each is a transaction. This crate stores the same documents, with a version, without these faults.
+//! One read shows the order with its customer. The manual's recipe for a rename is an `updateOne` of the customer, and then
+//! an `updateMany` of the orders. If two renames meet, or a rename and a new order, copies stay outdated for good, also if
+//! each is a transaction. This crate stores the same documents, with a version, without these faults.
 //!
 //! # Usage
 //!
@@ -56,8 +56,7 @@
 //!
 //! # How it works
 //!
-//! A source has a version, the field `v`, and so has each copy. A source without one, such as one that the driver
-//! has inserted, has the version 0.
+//! A source and each copy have a version, the field `v`. A source without it has the version 0.
 //!
 //! - [`update_source`](ReferenceRepository::update_source) updates the source and increments its version by one
 //!   `findAndModify`. Then it updates all copies with a lower version. A copy never goes back.
@@ -68,49 +67,44 @@
 //!
 //! # Stored documents
 //!
-//! A field can be an [array](ReferenceRepositoryBuilder::array) of references, `products: [{ _id, name, v, quantity }]`. Its
-//! elements keep their own fields. It refers to each source once. A document can have [several reference
+//! A field can be an [array](ReferenceRepositoryBuilder::array) of references, `products: [{ _id, name, v, quantity }]`,
+//! with one element for each source. Its elements keep their own fields. A document can have [several reference
 //! fields](ReferenceRepositoryBuilder::add_reference), [several collections](ReferenceRepositoryBuilder::add_referring) can
 //! refer to one source, and a field can have [another name](ReferenceRepositoryBuilder::copied_field) in the copy.
 //! [Snapshots](ReferenceRepositoryBuilder::snapshot), such as the price that was paid, do not follow their source. Documents
-//! can name their sources by another unique field, [the source key](ReferenceRepositoryBuilder::source_key). The copies have
-//! the `_id` all the same.
+//! can name their sources by another unique field, [the source key](ReferenceRepositoryBuilder::source_key).
 //!
-//! A field that the source does not have is removed from the copies. A copied path leads through documents: one through an
-//! array has no value.
+//! A field that the source does not have is removed from the copies. A copied path through an array has no value.
 //!
 //! A copy whose source was deleted by [`KeepCopy`](OnReferences::KeepCopy) has `deleted: true`.
 //!
 //! # Guarantees
 //!
-//! With any number of writers, in any number of processes that write references and sources through repositories with the
-//! same references:
+//! With any number of writers, in any number of processes that write through repositories with the same references:
 //!
 //! - When all calls have returned, every copy has the current data of its source, except snapshots.
 // proof: reference::concurrent::sixty_four_writers_leave_no_stale_copy, reference::several::a_snapshot_stays_and_still_counts_as_a_reference
 //! - A copy never goes back to an older version.
 // proof: reference::concurrent::readers_see_no_copy_go_back
 //! - When all calls have returned, every reference has its source, unless it was deleted with
-//!   [`KeepCopy`](OnReferences::KeepCopy). In transactions of the caller, see
-//!   [`delete_source`](ReferenceRepository::delete_source).
+//!   [`KeepCopy`](OnReferences::KeepCopy). [`delete_source`](ReferenceRepository::delete_source) has an exception for
+//!   transactions of the caller.
 // proof: reference::concurrent::deletions_leave_no_dangling_reference
-//! - After a process died between two commands, [`verify`](ReferenceRepository::verify) finds the copies that it left, and
-//!   [`repair`](ReferenceRepository::repair) corrects them, or a [follower](ReferenceRepository::follow) at once.
+//! - After a process died between two commands, [`verify`](ReferenceRepository::verify) finds the outdated copies, and
+//!   [`repair`](ReferenceRepository::repair) or a [follower](ReferenceRepository::follow) corrects them.
 // proof: reference::interrupted::a_rename_that_died_before_its_sweep_is_completed, reference::interrupted::an_insert_that_died_before_its_second_read_is_corrected, reference::follow_commands::what_dead_processes_left_is_completed
-//! - An update of many copies is not one transaction: another writer of one of the documents waits for this document, and
-//!   not for the update.
+//! - An update of many copies is not one transaction: another writer waits for one document, and not for the update.
 // proof: reference::concurrent::a_sweep_of_40_000_copies_does_not_block_another_writer
-//! - A reference of another form, such as a DBRef, is reported with its form, and not as one without a source. No call changes it.
+//! - A reference of another form, such as a DBRef, is reported with its form. No call changes it.
 // proof: reference::migrate_forms::errors_and_findings_name_the_form
 //!
 //! Not guaranteed: a read can see a copy that a running update has not reached yet.
-//! [`max_staleness`](action::Get::max_staleness) bounds it. After a change of a source by something else, such as another
-//! pattern's repository, call [`refresh_copies`](ReferenceRepository::refresh_copies). Where that is not possible, run a
-//! [follower](ReferenceRepository::follow), which updates the copies after any change of another program.
+//! [`max_staleness`](action::Get::max_staleness) bounds it. After a change of a source by another pattern's repository or
+//! program, call [`refresh_copies`](ReferenceRepository::refresh_copies), or run a [follower](ReferenceRepository::follow).
 //! [`repair`](ReferenceRepository::repair) finds the difference later.
 //!
-//! Repositories with other references to the same sources do not know of each other: pass all referring collections to
-//! each of them.
+//! Repositories with other references to the same sources do not know of each other: pass all referring collections to each
+//! of them.
 //!
 //! # Cost
 //!
@@ -130,26 +124,25 @@
 //! | [`migrate_from_references`](ReferenceRepository::migrate_from_references) | about 10, or 14 the first time, and 3 for each 1000 documents | all three times, and those to migrate twice more, with their sources three times |
 //! | [`ensure_indexes`](ReferenceRepository::ensure_indexes) | 4, or 7 the first time | all, to create |
 //!
-//! The first call of a repository that updates or deletes a source has one more for each collection with indexes, which
-//! checks them.
+//! The first update or deletion of a source checks the indexes, with one more for each collection.
 //!
 //! # Lanes
 //!
 //! Each document and each source has a lane: a queue of the calls that write it, with one write in flight.
-//! [`insert`](ReferenceRepository::insert) and the calls that change a reference take that of their document,
+//! [`insert`](ReferenceRepository::insert) and the calls that change a reference take the lane of their document.
 //! [`update_source`](ReferenceRepository::update_source), [`refresh_copies`](ReferenceRepository::refresh_copies) and
-//! [`delete_source`](ReferenceRepository::delete_source) that of their source. So a document that another client has locked occupies one connection, and calls for others do not wait.
+//! [`delete_source`](ReferenceRepository::delete_source) take the lane of their source. So a document that another client
+//! has locked occupies one connection, and calls for others do not wait.
 //!
-//! Clones of a repository share its lanes. Repositories that are built separately do not, nor do processes: their calls wait
-//! on the server. Lanes only save waiting, and no guarantee depends on them. In a transaction of the caller, a call takes no
-//! lane. A dropped call that waits has no effect: see [cancel safety](mongo_patterns_core::action#cancel-safety).
+//! Clones of a repository share its lanes. Separately built repositories and other processes do not: their calls wait on the
+//! server. Lanes only save waiting, and no guarantee depends on them. In a transaction of the caller, a call takes no lane.
 //!
 //! # Indexes
 //!
-//! Each reference has an index on the id of its copies, such as `{ "customer._id": 1 }`, which the manual's recipe needs too.
-//! An update of the copies does not change its keys. [`indexes`](ReferenceRepository::indexes) returns the definitions.
-//! Updates of copies name them in hints, so that the server refuses them if one is missing. A
-//! [source key](ReferenceRepositoryBuilder::source_key) has a unique index in the sources, which its reads name in hints.
+//! Each reference has an index on the id of its copies, such as `{ "customer._id": 1 }`, which the manual's recipe needs
+//! too. [`indexes`](ReferenceRepository::indexes) returns the definitions. Updates of copies name them in hints, so that the
+//! server refuses them if one is missing. A [source key](ReferenceRepositoryBuilder::source_key) has a unique index in the
+//! sources.
 //!
 //! # Sessions and transactions
 //!
@@ -175,17 +168,14 @@
 //! # }
 //! ```
 //!
-//! In a transaction, an insert locks its sources, so that a concurrent update or deletion of a source conflicts with it. See
-//! [`update_source`](ReferenceRepository::update_source) and [`delete_source`](ReferenceRepository::delete_source) for what
+//! In a transaction, an insert locks its sources, so that a concurrent update or deletion of a source conflicts with it.
+//! [`update_source`](ReferenceRepository::update_source) and [`delete_source`](ReferenceRepository::delete_source) say what
 //! a transaction around them cannot see.
-//!
-//! Dropping the future of a call aborts the whole transaction: see [cancel
-//! safety](mongo_patterns_core::action#cancel-safety).
 //!
 //! # Sharding
 //!
-//! [`ensure_sharded`](ReferenceRepository::ensure_sharded) shards all collections by `_id`. Every call on one document or
-//! one source has it by equality. Updates of copies go to all shards. Sources with a [source
+//! [`ensure_sharded`](ReferenceRepository::ensure_sharded) shards all collections by `_id`. A call for one document or one
+//! source reaches one shard, and updates of copies reach all. Sources with a [source
 //! key](ReferenceRepositoryBuilder::source_key) stay on one shard.
 
 pub mod action;

@@ -62,13 +62,13 @@ impl<D> SchemaRepository<D> {
 impl<D> SchemaRepositoryBuilder<D> {
     /// Adds the step that converts documents of the version `from` to the next version, by a function of the program.
     ///
-    /// `Old` is the type of that version, as the program had it when it was the newest. Fields of the stored document that
-    /// `Old` does not have stay where they are, at any depth of documents; a field that it has and `New` does not is removed.
-    /// In an array, whose elements may move, a field that `Old` does not have refuses the document, and so does an array of
-    /// documents that `Old` reads with another length. `_id` and the version field need not be in either.
+    /// `Old` is the type of that version, as the program had it when it was the newest. A stored field that `Old` lacks
+    /// stays where it is, at any depth of documents. A field of `Old` that `New` lacks is removed. In an array, a field that
+    /// `Old` lacks refuses the document, and so does another length of an array of documents. `_id` and the version field
+    /// need not be in either type.
     ///
-    /// The function runs again after a conflict with a writer, and for each read of a document that is not migrated yet. So
-    /// it must return the same for the same document. Its error, such as one of [`Error::new`], refuses the call or stops the
+    /// The function runs again after a conflict with a writer, and for each read of a document that is not migrated. So it
+    /// must return the same for the same document. Its error, such as one of [`Error::new`], refuses the call or stops the
     /// migration, and the document stays as it is.
     ///
     /// Needs a replica set or a sharded cluster, because a document is read and replaced in a transaction.
@@ -82,16 +82,16 @@ impl<D> SchemaRepositoryBuilder<D> {
     }
 
     /// Adds the step that converts documents of the version `from` to the next version, by the stages of an update on the
-    /// server: `$set`, `$addFields`, `$unset`, `$project`, `$replaceWith` and `$replaceRoot`. Faster than a
-    /// [`step`](Self::step), as no document is sent to the client.
+    /// server.
     ///
-    /// The repository sets the version field itself.
+    /// The stages are `$set`, `$addFields`, `$unset`, `$project`, `$replaceWith` and `$replaceRoot`. Faster than a
+    /// [`step`](Self::step), as no document is sent to the client. The repository sets the version field itself.
     pub fn pipeline_step(mut self, from: u32, stages: impl Into<Vec<Document>>) -> Self {
         self.steps.push((from, Work::Stages(stages.into())));
         self
     }
 
-    /// Sets the version field and the steps to those of the type, which it has for [`Versioned`](crate::Versioned) too.
+    /// Sets the version field and the steps of a type, which it has for [`Versioned`](crate::Versioned) too.
     pub fn versions(mut self, versions: &Versions<D>) -> Self {
         let Settings { version, steps, .. } = &versions.settings;
         self.version = version.as_str().to_owned();
@@ -103,9 +103,14 @@ impl<D> SchemaRepositoryBuilder<D> {
     /// Checks the settings and returns the repository. Sends nothing.
     ///
     /// # Errors
-    /// - [`Configuration`](ErrorKind::Configuration): the steps have a gap, two of them are for one version, a version is 0 or
-    ///   above `i32::MAX`, [`newest`](Self::newest) is not the version after the last step, a stage is none of an update, the
-    ///   version field is `_id` or no plain name, or the collection's write concern is `w: 0`, which confirms no write.
+    /// [`Configuration`](ErrorKind::Configuration) in these cases:
+    ///
+    /// - The steps have a gap, two of them are for one version, or [`newest`](Self::newest) is not the version after the
+    ///   last step.
+    /// - A version is 0 or above `i32::MAX`.
+    /// - A stage is not a stage of an update.
+    /// - The version field is `_id` or no plain name.
+    /// - The collection's write concern is `w: 0`, which confirms no write.
     pub fn build(self) -> Result<SchemaRepository<D>> {
         let settings = Settings {
             version: FieldName::new(self.version)?,

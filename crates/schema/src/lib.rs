@@ -9,9 +9,9 @@
 //! { _id: 2, schemaVersion: 2, name: "Cameron", contactInfo: { cell: "903-555-1122", work: "670-555-7878" } }
 //! ```
 //!
-//! A document without the field has version 1. A service reads both as the newest one, and converts the old ones in the
-//! background, without a pause. [`migrations`] is the other half of the crate: steps that change a database once, by one
-//! instance of a service, such as the creation of an index.
+//! A document without the field has version 1. A service reads both as the newest one, and converts old documents in the
+//! background. [`migrations`] is the other half of the crate: steps that change a database once, by one instance of a
+//! service.
 //!
 //! # Usage
 //!
@@ -61,13 +61,12 @@
 //! # Two releases to begin with
 //!
 //! A conversion is safe only if every *writer* names the version that it understands. In a rolling deployment, programs of
-//! the old release write beside those of the new one. If the old release writes by `_id` alone, it writes the old fields into
-//! documents that are converted already, where no reader finds them. Measured beside a correct migration, 193 of 400
-//! acknowledged writes were lost in that way. So:
+//! the old release write beside the new one. If the old release writes by `_id` alone, it writes the old fields into
+//! converted documents, where no reader finds them. Measured, 193 of 400 acknowledged writes were lost in that way. So:
 //!
 //! 1. Release the repository **without a step**. Its writes have version 1 in their filter. Deploy it everywhere.
 //! 2. Release it with the step. Where the first release meets a converted document, its write is refused by
-//!    [`NewerVersion`], and the caller tries again at an instance of the second release.
+//!   [`NewerVersion`], and the caller tries again at an instance of the second release.
 //! 3. When the first release has ended, call [`migrate`](SchemaRepository::migrate). When
 //!    [`versions`](SchemaRepository::versions) shows no older document, delete the step in a later release, and set
 //!    [`newest`](SchemaRepositoryBuilder::newest).
@@ -84,30 +83,30 @@
 //!
 //! Safe for concurrent writers in any number of processes and of releases that use the repository:
 //!
-//! - A write that returns has taken effect once, in the form of its release's version, to the collection's write concern. One
-//!   that fails has no effect, unless its [outcome is unknown](mongo_patterns_core::Error::is_outcome_unknown).
+//! - A write that returns has taken effect once, in the form of its release's version, to the collection's write concern. A
+//!   write that fails has no effect, unless its [outcome is unknown](mongo_patterns_core::Error::is_outcome_unknown).
 // proof: schema::releases::programs_of_two_releases_lose_nothing_while_one_of_them_migrates, schema::migrate::no_write_is_lost_beside_the_migration
 //! - A document is never written by a release that does not know its version, and never decoded as another version.
 // proof: schema::calls::a_document_that_the_program_does_not_understand_is_refused_and_stays
 //! - A step is applied to a document once. A concurrent write is in the document before the step, or after it, or refused.
 // proof: schema::migrate::a_write_between_the_read_and_the_replacement_is_kept, schema::migrate::no_write_is_lost_beside_the_migration
-//! - A step keeps the `_id`, and the fields that its old type does not have, also those in documents. One that has no place
-//!   in what it returns, such as a field of an element of an array, is not lost: the document is refused.
+//! - A step keeps the `_id`, and the fields that its old type does not have, also in documents. If such a field has no place
+//!   in the result, as in an element of an array, the document is refused.
 // proof: schema::values::a_typed_step_keeps_the_fields_that_its_type_does_not_have, schema::calls::the_error_of_a_step_names_it_and_the_document
 //! - A read writes nothing. A query that would miss documents that are not converted is refused.
 // proof: schema::calls::an_older_document_is_converted_when_it_is_read_and_stays_stored, schema::find::a_query_that_would_miss_older_documents_is_refused
-//! - [`find`](SchemaRepository::find) leaves out no document that its filter matches: one that this release cannot read is an
-//!   error, as in [`get`](SchemaRepository::get).
+//! - [`find`](SchemaRepository::find) leaves out no document that its filter matches: a document that this release cannot
+//!   read is an error, as in [`get`](SchemaRepository::get).
 // proof: schema::find::a_document_that_get_refuses_is_an_error_of_find_too
 //! - A migration can end at any point, and resumes when it is called again.
 // proof: conformance::migrations::interrupted::a_migration_that_fails_or_is_dropped_at_a_command_resumes
 //! - Ids and values are never interpreted.
 // proof: schema::values::hostile_values_are_stored_and_converted_literally
 //!
-//! Not guaranteed: a query that reads while documents are converted can return one in both forms, or miss it between them, as
-//! any query does whose documents move in its index. Read with a snapshot session for one point in time.
+//! Not guaranteed: a query that reads while documents are converted can return one in both forms, or miss it, as any query
+//! does whose documents move in its index. Read with a snapshot session for one point in time.
 //!
-//! Other programs can write without the version. [`verify`](SchemaRepository::verify) finds the fields that they leave.
+//! Other programs can write without the version. [`verify`](SchemaRepository::verify) finds their fields.
 //!
 //! # Cost
 //!

@@ -1,7 +1,7 @@
 //! Migrations of a database that run once, by one instance of a service, while the other instances wait.
 //!
-//! A service starts with several instances at once. A migration tool that reads which steps are missing, runs them and
-//! then writes the record runs them in each of these instances. [`Migrations`] runs each step in one of them:
+//! A service starts with several instances at once. If each of them reads which steps are missing, runs them and then writes
+//! the record, each step runs in all of them. [`Migrations`] runs each step in one of them:
 //!
 //! ```no_run
 //! use mongo_patterns::schema::Migrations;
@@ -30,12 +30,12 @@
 //!
 //! The catalog of the database, the collection `mongo_patterns`, has a record of the applied steps. If the record has all
 //! steps of the list, a run is one read. Otherwise the instance acquires a [lease](mongo_patterns_core::lease), reads the
-//! record again, and runs the missing steps. The other instances wait until the record has all of their steps, or the
-//! lease has ended.
+//! record again, and runs the missing steps. The other instances wait until the record has all of their steps, or the lease
+//! has ended.
 //!
-//! The holder of a lease writes the fence of its lease into the record before it runs a step. Each write of the record
-//! has the fence in its filter. So an instance that was paused past the end of its lease cannot record a step after another
-//! one has taken over.
+//! The holder of a lease writes its fence into the record before it runs a step, and each write of the record has the fence
+//! in its filter. So an instance that was paused past the end of its lease cannot record a step after another instance has
+//! taken over.
 //!
 //! # Guarantees
 //!
@@ -58,12 +58,12 @@
 //! - After a process died, the next one continues when the lease has ended, by default 30 seconds later.
 // proof: schema::processes::a_process_is_stopped_past_the_end_of_its_lease
 //!
-//! Not guaranteed is that only one step works at a time, after a fault in a plain step. A process that was paused for longer
-//! than its lease continues the step when it wakes up, until its next renewal. The last command of a process that died, or of
-//! a step that was dropped, can run on the server for longer than the lease. Another instance can run the same or a
-//! later step. See the [limits of a lease](mongo_patterns_core::lease#limits). The transaction of a process that died locks
-//! its documents until the server ends it, after 60 to 90 seconds by default, and a step that writes them waits for that as
-//! long as its [retry policy](Migrations::retry) allows.
+//! After a fault in a plain step, two steps can work at a time. A process that was paused for longer than its lease
+//! continues the step until its next renewal. The last command of a process that died, or of a step that was dropped, can
+//! run on the server for longer than the lease. See the [limits of a lease](mongo_patterns_core::lease#limits).
+//!
+//! The transaction of a process that died locks its documents until the server ends it, after 60 to 90 seconds by default. A
+//! step that writes them waits as long as its [retry policy](Migrations::retry) allows.
 //!
 //! # The order of steps
 //!
@@ -76,7 +76,7 @@
 //! starts as always, and returns them in [`unknown`](Applied::unknown). So a step must leave the database in a form that the
 //! older release can use.
 //!
-//! Old steps can be deleted from the list, all but the last one that is applied everywhere.
+//! Old steps can be deleted from the list, except the last one that is applied everywhere.
 //!
 //! # Stored form
 //!
@@ -88,9 +88,9 @@
 //! }
 //! ```
 //!
-//! After a failure with an unknown outcome, `failed` has the name of the step, until the next instance begins. The lease of the list
-//! has the name `steps/default`. To run a step again, or to record one that was applied by hand,
-//! change the array while no instance runs steps.
+//! After a failure with an unknown outcome, `failed` has the name of the step, until the next instance begins. The lease of
+//! the list has the name `steps/default`. To run a step again, or to record one that was applied by hand, change the array
+//! while no instance runs steps.
 
 mod order;
 mod record;
@@ -115,9 +115,7 @@ pub use self::step::TransactionStep;
 
 const NAME: &str = "schema";
 
-/// Steps that change a database, each of which is applied once, in their order.
-///
-/// See the [module](self) for what an instance of a service does with them when it starts.
+/// Steps that change a database, each of which is applied once, in their order. See the [module](self).
 #[must_use = "it does nothing until it is run"]
 pub struct Migrations {
     database: Database,
@@ -143,12 +141,11 @@ impl Migrations {
         }
     }
 
-    /// Adds a step at the end of the list. It is run **at least once**: a process that dies after its last command and
-    /// before the record of the step leaves it to the next one. So it must be idempotent, as the creation of an index is,
-    /// or an update whose filter does not match what it has updated.
+    /// Adds a step at the end of the list. It is run **at least once**, so it must be idempotent, as the creation of an
+    /// index is, or an update whose filter does not match its result.
     ///
-    /// The name identifies the step for ever, and can be any text. Errors of the driver become an [`Error`] by `?`; make
-    /// one of another error by [`Error::new`].
+    /// The name identifies the step for ever, and can be any text. Errors of the driver become an [`Error`] by `?`. Make an
+    /// error of your own by [`Error::new`].
     ///
     /// ```no_run
     /// # use mongo_patterns::schema::Migrations;
@@ -173,8 +170,8 @@ impl Migrations {
         self
     }
 
-    /// Adds a step at the end of the list that is applied **exactly once**: what it writes in the session and the record of
-    /// the step are one transaction. All of its commands must be in the session.
+    /// Adds a step at the end of the list that is applied **exactly once**: its writes in the session and the record of the
+    /// step are one transaction. All of its commands must be in the session.
     ///
     /// ```no_run
     /// # use mongo_patterns::schema::Migrations;
@@ -188,10 +185,10 @@ impl Migrations {
     /// # }
     /// ```
     ///
-    /// The closure runs again if the transaction met a conflict with another writer, or a network error; it is cloned for
-    /// that. The transaction is run with a snapshot of the primary, and with the write concern `majority`. The server ends
-    /// one that takes longer than 60 seconds, and creates no collection and no index in one: use a
-    /// [`step`](Self::step) for these. Return the error of each command: after one, the transaction cannot continue.
+    /// The closure runs again, as a clone, if the transaction met a conflict with another writer, or a network error. The
+    /// transaction is run with a snapshot of the primary, and with the write concern `majority`. The server ends a
+    /// transaction after 60 seconds, and creates no collection and no index in one: use a [`step`](Self::step) for these.
+    /// Return the error of each command: after one, the transaction cannot continue.
     ///
     /// Needs a replica set or a sharded cluster.
     pub fn step_in_transaction<F>(mut self, name: impl Into<String>, work: F) -> Self
@@ -204,22 +201,22 @@ impl Migrations {
     }
 
     setters! {
-        /// Sets the name of the list, `default` by default. Services that share a database and have steps of their own need
-        /// one each.
+        /// Sets the name of the list, `default` by default. Services with steps of their own in one database need different
+        /// names.
         list(name: impl Into<String>) => list = name.into();
 
         /// Sets how long the other instances wait for one that died, from 100 milliseconds to a day; 30 seconds by default.
         /// See [`Lease::time_to_live`].
         time_to_live(time: Duration) => time_to_live = Some(time);
 
-        /// Bounds how long [`run`](Self::run) waits for another instance. By default it waits as long as the other one
+        /// Bounds how long [`run`](Self::run) waits for another instance. By default it waits as long as the other instance
         /// runs. With `Duration::ZERO` it does not wait.
         max_wait(time: Duration) => max_wait = Some(time);
 
-        /// Applies steps that have not been applied, in the order of the list, also those that stand before applied ones. For
-        /// databases that releases with different lists have changed: `[a, b]` in one, and `[a, c]` in another.
+        /// Applies missing steps also if they stand before applied ones. For databases that releases with different lists
+        /// have changed: `[a, b]` in one, and `[a, c]` in another.
         ///
-        /// A step then runs after later ones of the list: check that it does not depend on the order.
+        /// A step then runs after later steps of the list: check that it does not depend on the order.
         allow_out_of_order() => is_any_order = true;
 
         /// Sets how a step in a transaction retries after conflicts with other writers and network errors.

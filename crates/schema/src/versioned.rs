@@ -16,10 +16,10 @@ use crate::form::{checked, decode, known_version_of};
 use crate::settings::Settings;
 use crate::steps::{self, Work};
 
-/// A document of the newest version, which is decoded from a document of any version: by the steps of its [type](HasVersions).
+/// A document of the newest version, decoded from any version by the steps of its [type](HasVersions).
 ///
-/// Give it to the repository of another pattern as its type, where the documents have several versions: the current documents
-/// and the revisions of a history, the entries of a trash, the items of a bucket, the rows of pages.
+/// Give it to the repository of another pattern as its type, where the documents have several versions: the documents and
+/// revisions of a history, the entries of a trash, the items of a bucket, the rows of pages.
 ///
 /// ```
 /// use std::sync::LazyLock;
@@ -60,13 +60,12 @@ use crate::steps::{self, Work};
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// It is written with the newest version. So a call that replaces a document stores the newest version, and one that updates it by
-/// operators leaves the version as it is: its operators must suit the documents of all versions that are stored.
+/// It is written with the newest version. So a call that replaces a document stores the newest version. An update by
+/// operators leaves the version as it is: its operators must suit all stored versions.
 ///
 /// # Errors
-/// A document that [`SchemaRepository::get`](crate::SchemaRepository::get) refuses cannot be decoded: the call of the repository
-/// ends with [`Decode`](ErrorKind::Decode), whose cause says which version it has. So a release never replaces what it cannot
-/// read, if it reads the document before.
+/// A document that [`SchemaRepository::get`](crate::SchemaRepository::get) refuses cannot be decoded: the call ends with
+/// [`Decode`](ErrorKind::Decode), whose cause says which version it has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Versioned<D>(pub D);
 
@@ -96,8 +95,8 @@ pub struct VersionsBuilder<D> {
 mongo_patterns_core::redacted_debug!(VersionsBuilder<D>, |builder| "version" = builder.version);
 
 impl<D> Versions<D> {
-    /// Starts to describe the versions of a type, by the field with the version of a document. A document without the field has
-    /// version 1.
+    /// Starts to describe the versions of a type, by the field with the version of a document. A document without the field
+    /// has version 1.
     pub fn builder(version_field: impl Into<String>) -> VersionsBuilder<D> {
         VersionsBuilder {
             version: version_field.into(),
@@ -128,8 +127,8 @@ impl<D> VersionsBuilder<D> {
     /// Checks the steps.
     ///
     /// # Errors
-    /// [`Configuration`](ErrorKind::Configuration), as that of
-    /// [`SchemaRepositoryBuilder::build`](crate::SchemaRepositoryBuilder::build).
+    /// - [`Configuration`](ErrorKind::Configuration), as
+    ///   [`SchemaRepositoryBuilder::build`](crate::SchemaRepositoryBuilder::build).
     pub fn build(self) -> Result<Versions<D>> {
         let settings = Settings {
             version: FieldName::new(self.version)?,

@@ -1,5 +1,5 @@
-//! MongoDB's subset pattern as a typed repository: a collection of all children, and the first few of them embedded in
-//! their parent, in an order of your choice.
+//! MongoDB's subset pattern as a typed repository: a collection of all children, and the first few embedded in their parent,
+//! in an order of your choice.
 //!
 //! The pattern comes from MongoDB's manual, "Model One-to-Many Relationships with Embedded Documents". A product has
 //! thousands of reviews, and its page shows the ten newest:
@@ -11,10 +11,10 @@
 //!          { review_id: 785, product_id: 1, .. }
 //! ```
 //!
-//! One find of a small document returns the page, and a second one returns more reviews. The manual adds: "You must
-//! also implement logic to ensure that the reviews in the product are always the ten most recent ones". This crate
-//! implements it. The order, the subset size, the embedded fields and all names are settings: the best-rated comments
-//! and the largest roles of a cast are subsets too, and so is a one-to-one relationship, with a subset size of 1.
+//! One find of a small document returns the page, and a second one returns more reviews. The manual adds: "You must also
+//! implement logic to ensure that the reviews in the product are always the ten most recent ones". This crate implements it.
+//! The order, the subset size, the embedded fields and all names are settings. A subset size of 1 is a one-to-one
+//! relationship.
 //!
 //! # Usage
 //!
@@ -64,9 +64,8 @@
 //! # }
 //! ```
 //!
-//! The application owns the parents: insert them by their [collection](SubsetRepository::collection), with or without
-//! an empty subset, and change all of their fields but the subset, its
-//! version, the total and the figures.
+//! The application owns the parents: insert them by their [collection](SubsetRepository::collection), and change all of
+//! their fields except the subset, its version, the total and the figures.
 //!
 //! # When not to use it
 //!
@@ -77,25 +76,23 @@
 //! # How it works
 //!
 //! One transaction writes the child and the parent. It computes the subset from the stored children, by the index of the
-//! order, and never from a change. It also increments the version that is stored beside the subset (`reviews_version`; a
-//! missing one is 0). So of two transactions that write one parent at the same time, one conflicts and runs again. A
-//! transaction locks the parent first, unless this repository has written that parent before without a conflict.
+//! order, and never from a change. It also increments the version beside the subset (`reviews_version`; a missing one is 0).
+//! So of two concurrent transactions for one parent, one conflicts and runs again. A transaction locks the parent first,
+//! unless this repository has written that parent before without a conflict.
 //!
 //! Calls that change no child, such as [`refresh`](SubsetRepository::refresh), [`repair`](SubsetRepository::repair) and a
-//! [follower](SubsetRepository::follow), refresh the subset without a transaction: they read the version, then the first
-//! children, and write them if the version is still the same. Otherwise they start again. A refresh that loses twice is done,
-//! because the second winner has read the same children. With a total or figures, which the winners only add to,
-//! it starts again up to sixteen times.
+//! [follower](SubsetRepository::follow), read the version, then the first children, and write them if the version is still
+//! the same. Otherwise they start again. A refresh that loses twice is done, because the second winner has read the same
+//! children. With a total or figures, which the winners only add to, it starts again up to sixteen times.
 //!
 //! A replica set of one node is enough. On a standalone, which has no transactions, writes fail with
 //! [`Unsupported`](mongo_patterns_core::ErrorKind::Unsupported), and nothing is stored.
 //!
 //! A parent can have [several subsets](SubsetRepositoryBuilder::subset), with their own orders, sizes, filters and fields:
-//! the ten newest reviews, and the three best ones. They share a version, and each write updates all of them by one command.
+//! the ten newest reviews, and the three best. One command updates all of them.
 //!
 //! The parent can also store the [number of all children](SubsetRepositoryBuilder::total_field), and
-//! [figures](SubsetRepositoryBuilder#figures) of all of them: sums, minima, maxima, and counts by value, such as how
-//! many reviews gave five stars.
+//! [figures](SubsetRepositoryBuilder#figures) of all children: sums, minima, maxima, and counts by value.
 //!
 //! # Guarantees
 //!
@@ -103,23 +100,20 @@
 //!
 //! - The subset of a parent is always the first of its children, field by field. Equal children are ordered by their id.
 // proof: subset::concurrent::an_observer_of_transactional_writes_never_sees_a_stale_subset, subset::values::missing_mixed_and_equal_values_are_ordered
-//! - A write that returns `Ok` is stored, to the write concern of the parents. A write that fails has no effect,
-//!   unless its [outcome is unknown](mongo_patterns_core::Error::is_outcome_unknown). Every call is safe to retry, except
-//!   an update that is not idempotent, such as `$inc`: an insert of a stored child returns
-//!   [`AlreadyExists`](mongo_patterns_core::ErrorKind::AlreadyExists).
+//! - A write that returns `Ok` is stored, to the write concern of the parents. A write that fails has no effect, unless its
+//!   [outcome is unknown](mongo_patterns_core::Error::is_outcome_unknown). Every call is safe to retry, except an update
+//!   that is not idempotent, such as `$inc`.
 // proof: subset::concurrent::subsets_are_correct_when_64_writers_stop, faults::table::every_operation_with_a_fault_and_a_drop
 //! - The ids of a parent's children are unique, by a unique index.
 // proof: subset::duplicates::children_with_one_id_are_named_before_the_index_exists, subset::writes::a_refused_write_stores_nothing
 //!
 //! Not guaranteed:
 //!
-//! - A program that writes children without the repository leaves the subset stale until the next write by a
-//!   repository, [`refresh`](SubsetRepository::refresh), or a follower. The same holds for a second repository over the
-//!   same children with other parents or other subsets: each updates only
-//!   its own subset. Run a [follower](SubsetRepository::follow) with its own name for each, or call `refresh` of the
-//!   other one after each write.
-//! - If a parent is deleted and inserted again with the same `_id`, a refresh, repair or follower that is still running
-//!   can store a subset of the old parent.
+//! - A program that writes children without the repository leaves the subset stale until the next write by a repository, a
+//!   [`refresh`](SubsetRepository::refresh), or a follower. So does a second repository over the same children with other
+//!   parents or other subsets. Run a [follower](SubsetRepository::follow) with its own name for each.
+//! - If a parent is deleted and inserted again with the same `_id`, a running refresh, repair or follower can store a subset
+//!   of the old parent.
 //!
 //! # Following other programs
 //!
@@ -128,8 +122,8 @@
 //!
 //! A subset is correct as soon as the follower has processed the last change of its children. The follower resumes after any
 //! interruption, and runs concurrently with other followers and all writers: as a task of a service, or as a [periodic
-//! job](action::Follow::run_until_current). It also refreshes parents that repositories have written correctly: run one
-//! only where other programs write.
+//! job](action::Follow::run_until_current). It also refreshes parents that repositories have written: run it only where
+//! other programs write.
 //!
 //! # Cost
 //!
@@ -155,35 +149,33 @@
 //! | [`ensure_indexes`](SubsetRepository::ensure_indexes) | 4, or 8 the first time | all, the first time |
 //!
 //! A write that meets a conflict with another process runs again, as often as the [retry
-//! policy](SubsetRepositoryBuilder::retry) allows. The first write of a repository has one more round trip, which checks the
-//! indexes.
+//! policy](SubsetRepositoryBuilder::retry) allows. The first write of a repository checks the indexes, with one more round
+//! trip.
 //!
 //! # Lanes
 //!
-//! Each parent has a lane: a queue of the calls that write it or its children, with one transaction in flight. So transactions
-//! of one process never conflict, and a parent that another client has locked occupies one connection. Calls for other
-//! parents do not wait.
+//! Each parent has a lane: a queue of the calls that write it or its children, with one transaction in flight. So
+//! transactions of one process never conflict, and a parent that another client has locked occupies one connection. Calls
+//! for other parents do not wait.
 //!
-//! An [`insert`](SubsetRepository::insert) that meets no other call has a transaction of its own, at once. The children of
-//! inserts that wait are inserted by the next transaction together, up to 1000, and each call gets the result of its own
-//! child: one that is refused fails alone. Inserts in a session, and all other writes, wait for their turn.
+//! An [`insert`](SubsetRepository::insert) that meets no other call has a transaction of its own, at once. Children that
+//! wait are inserted by the next transaction together, up to 1000, and a refused child fails alone. Inserts in a session,
+//! and all other writes, wait for their turn.
 //!
-//! Clones of a repository share its lanes. Repositories that are built separately do not, nor do processes: their calls wait
-//! on the server. Lanes only save waiting, and no guarantee depends on them. In a transaction of the caller, a call takes no
-//! lane. A dropped call that waits has no effect: see [cancel safety](mongo_patterns_core::action#cancel-safety).
+//! Clones of a repository share its lanes. Separately built repositories and other processes do not: their calls wait on the
+//! server. Lanes only save waiting, and no guarantee depends on them. In a transaction of the caller, a call takes no lane.
 //!
 //! # Indexes
 //!
-//! The children need two: one on the parent, the order and the child's id, which serves the first children and every
-//! page without a sort, and a unique one on the parent and the child's id. Each further subset needs one for its order.
-//! Figures need one more for each field of
-//! the children. [`indexes`](SubsetRepository::indexes)
-//! returns their definitions. Reads and writes name them in hints, so that the server refuses them if one is missing.
+//! The children need two: one on the parent, the order and the child's id, and a unique one on the parent and the child's
+//! id. Each further subset needs one for its order, and figures one for each field of the children.
+//! [`indexes`](SubsetRepository::indexes) returns their definitions. Reads and writes name them in hints, so that the server
+//! refuses them if one is missing.
 //!
 //! # Sessions and transactions
 //!
-//! Pass the session of a transaction to each call. Child and parent are then written in that transaction. `?` works in the driver's callback. The driver runs it again when writers conflict, because errors
-//! keep their labels:
+//! Pass the session of a transaction to each call. Child and parent are then written in that transaction. `?` works in the
+//! driver's callback. The driver runs it again when writers conflict, because errors keep their labels:
 //!
 //! ```no_run
 //! # use mongo_patterns::subset::SubsetRepository;
@@ -208,28 +200,23 @@
 //! # }
 //! ```
 //!
-//! The closure owns what it uses (`async move`, of clones), so that the future is `Send` and can be spawned. A closure
-//! that borrows does not compile there: "implementation of `Send` is not general enough".
-//!
-//! Dropping the future of a call aborts the whole transaction: see [cancel
-//! safety](mongo_patterns_core::action#cancel-safety).
+//! The closure owns what it uses (`async move`, of clones), so that the future is `Send` and can be spawned. A closure that
+//! borrows does not compile there: "implementation of `Send` is not general enough".
 //!
 //! # Migrations
 //!
-//! - All children are embedded: [`migrate_from_embedded`](SubsetRepository::migrate_from_embedded) copies them into
-//!   their collection, and lets each parent keep the first ones.
+//! - All children are embedded: [`migrate_from_embedded`](SubsetRepository::migrate_from_embedded) copies them into their
+//!   collection. Each parent keeps the first.
 //! - Two collections without a subset, or with one that was maintained by hand:
 //!   [`migrate_existing`](SubsetRepository::migrate_existing).
 //! - Another order, size, or other embedded fields: [`migrate_layout_from`](SubsetRepository::migrate_layout_from).
 //!
-//! All run on the server, concurrently with writers of this crate, the first one also with those of the embedded pattern, and
-//! resume after interruptions. None removes a child that only a parent has. `plan()` returns
-//! every command that they would send.
+//! All run on the server, concurrently with writers of this crate, and resume after interruptions. None removes a child that
+//! only a parent has. `plan()` returns every command that they would send.
 //!
-//! A parent that embeds children and has no version is *unmanaged*: no repository has written it. Its children may be
-//! stored nowhere else, so its first write checks that their collection has all of them, which costs up to four round
-//! trips. If it does not, every write to that parent or its children fails with
-//! [`NotMigrated`](mongo_patterns_core::ErrorKind::NotMigrated), with nothing stored, and
+//! A parent that embeds children and has no version is *unmanaged*: no repository has written it. Its children may be stored
+//! nowhere else, so its first write checks their collection, with up to four round trips. If a child is missing there, every
+//! write to that parent or its children fails with [`NotMigrated`](mongo_patterns_core::ErrorKind::NotMigrated), and
 //! [`repair`](SubsetRepository::repair) and [`refresh_all`](SubsetRepository::refresh_all) leave the parent unchanged:
 //! migrate it. If a subset that was maintained by hand has leftovers, discard them with
 //! [`refresh(..).discard_embedded()`](action::Refresh::discard_embedded).

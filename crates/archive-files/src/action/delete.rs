@@ -31,8 +31,8 @@ impl<D> FileArchive<D> {
     /// Some of the files are deleted. Call it again.
     ///
     /// # Errors
-    /// With nothing changed: [`SettingsMismatch`], also when the catalog has no entry. [`FileStore`], and those of the driver.
-    /// Call it again.
+    /// - [`SettingsMismatch`]: also if the catalog has no entry.
+    /// - [`FileStore`]: the store failed. Call it again.
     pub fn delete_before(&self, time: DateTime) -> DeleteBefore<'_> {
         DeleteBefore::with_defaults(self.shared(), time)
     }

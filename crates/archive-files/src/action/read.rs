@@ -55,7 +55,7 @@ impl<D> FileArchive<D> {
         Find::new(call, filter, file_of).sort(doc! { "_id": 1 })
     }
 
-    /// Reads the documents of a file, after its length and its SHA-256 were compared with those of its record.
+    /// Reads the documents of a file, after a check of its length and its SHA-256.
     ///
     /// ```no_run
     /// # use mongo_patterns::archive_files::FileArchive;
@@ -72,8 +72,9 @@ impl<D> FileArchive<D> {
     /// One round trip, and a read of the file. The documents are in memory: about 32 MB at most.
     ///
     /// # Errors
-    /// [`NotFound`] when the archive has no file of this name, [`Corrupt`] when the file is missing or changed, [`FileStore`],
-    /// and [`Decode`].
+    /// - [`NotFound`]: the archive has no file of this name.
+    /// - [`Corrupt`]: the file is missing or changed.
+    /// - [`FileStore`]: the store failed.
     pub fn read(&self, name: impl Into<String>) -> Read<'_, Vec<D>>
     where
         D: DeserializeOwned,

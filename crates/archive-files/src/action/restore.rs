@@ -27,21 +27,22 @@ impl<D> FileArchive<D> {
     /// # }
     /// ```
     ///
-    /// All documents of the file, or none. They are as old as before, so the next [`run`](Self::run) archives them again, unless
-    /// they are changed.
-    ///
-    /// In a transaction of the caller, the next [`run`](Self::run) deletes the file, if the caller commits.
+    /// All documents of the file, or none. They are as old as before, so the next [`run`](Self::run) archives them again,
+    /// unless they are changed. In a transaction of the caller, the next [`run`](Self::run) deletes the file, if the caller
+    /// commits.
     ///
     /// # Cost
     /// A read of the file, and five round trips. The documents are in memory.
     ///
     /// # Cancel safety
-    /// The file is restored or not. If it is, the next [`run`](Self::run) may have to delete the file.
+    /// The file is restored or not. If it is, the next [`run`](Self::run) may have to delete it.
     ///
     /// # Errors
-    /// With nothing changed: [`NotFound`] when the archive has no file of this name, also when it was restored already,
-    /// [`AlreadyExists`] with the [document](Error::document_id) when the collection has one with its `_id`, [`DuplicateKey`] by
-    /// a unique index of the collection, [`Corrupt`] when the file is missing or changed, [`FileStore`] and [`Contention`].
+    /// - [`NotFound`]: the archive has no file of this name, also when it was restored already.
+    /// - [`AlreadyExists`]: the collection has a [document](Error::document_id) with the `_id` of one.
+    /// - [`DuplicateKey`]: a unique index of the collection refuses a document.
+    /// - [`Corrupt`]: the file is missing or changed.
+    /// - [`FileStore`]: the store failed.
     pub fn restore_file(&self, name: impl Into<String>) -> Write<'_, Moved> {
         let (shared, name): (&Shared, String) = (self.shared(), name.into());
         Write::new(shared.operation("restore_file"), async move |session| {

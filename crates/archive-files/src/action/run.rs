@@ -22,38 +22,35 @@ impl<D> FileArchive<D> {
     /// # }
     /// ```
     ///
-    /// The oldest documents first. The age is that of the archive's settings, unless the call has a [time](Run::before).
+    /// The oldest documents first. The age is the age of the archive's settings, unless the call has a [time](Run::before).
     ///
-    /// A document that others write is tried again at the end, until the run has spent the time of the
-    /// [retry policy](mongo_patterns_core::RetryPolicy) on such documents. Then it stays, and is counted as
-    /// [busy](Moved::busy).
+    /// A document that others write is tried again at the end, for the time of the [retry
+    /// policy](mongo_patterns_core::RetryPolicy). Then it stays, and is counted as [busy](Moved::busy). It also deletes
+    /// files that were left by calls which died.
     ///
-    /// It also deletes the files that calls have left which died.
-    ///
-    /// Several calls at once are safe, in any number of processes, and no faster than one. A [lease](mongo_patterns_core::lease)
+    /// Concurrent calls are safe, in any number of processes, and no faster than one. A [lease](mongo_patterns_core::lease)
     /// lets one instance of a service call it.
     ///
-    /// [`plan`](Run::plan) counts what would move, and its bytes. It lists the commands of the first chunk.
+    /// [`plan`](Run::plan) counts the documents to move, and their bytes. It lists the commands of the first chunk.
     ///
     /// # Guarantees
     /// A document is in the collection or in a file of the archive, and with the same bytes. A concurrent update is in the
-    /// archived document, or the document stays, or the update finds no document. A document that no longer matches stays.
+    /// archived document, or the document stays, or the update finds no document.
     ///
     /// # Cost
-    /// Four round trips, one more with a progress callback, and for each chunk six: a read, an insert in the catalog, and a
-    /// transaction that reads again, deletes, and commits. The server reads the documents three times, and sends them twice.
-    /// The file is written before the transaction. Writers of the documents of a chunk wait, or retry, for the time of the
-    /// transaction. A chunk is in memory, with its file.
+    /// Four round trips, one more with a progress callback, and six for each chunk, which is in memory with its file. The
+    /// server reads the documents three times, and sends them twice. Writers of the documents of a chunk wait, or retry, for
+    /// the time of the transaction, which begins after the file is written.
     ///
     /// # Cancel safety
     /// A chunk is archived or not. A file in writing is written to its end, and the next run deletes it. Call it again.
     ///
     /// # Errors
-    /// With nothing changed: [`InvalidArgument`] for a number that is 0, [`SettingsMismatch`], also when the catalog has no
-    /// entry, and [`IndexMissing`]; [`ensure_indexes`](Repository::ensure_indexes) writes both.
-    ///
-    /// With the chunks before archived: [`FileStore`], and those of the driver. Call it again. The error of the store is the
-    /// custom error of [`as_driver_error`](Error::as_driver_error), an `object_store::Error`, whose text can contain paths.
+    /// - [`InvalidArgument`]: a number is 0.
+    /// - [`SettingsMismatch`]: also if the catalog has no entry, which [`ensure_indexes`](Repository::ensure_indexes)
+    ///   writes.
+    /// - [`FileStore`]: the store failed, with some chunks archived. Call it again. The cause is the custom error of
+    ///   [`as_driver_error`](Error::as_driver_error), an `object_store::Error`, whose text can contain paths.
     pub fn run(&self) -> Run<'_> {
         Run::with_defaults(self.shared(), None)
     }
@@ -66,7 +63,7 @@ migration! {
         before: Option<DateTime>,
     }
 
-    /// Archives the documents from before a time, instead of those of the age of the settings.
+    /// Archives the documents from before a time, instead of the age of the settings.
     before(time: DateTime) => before = Some(time);
 
     "run" => Moved;

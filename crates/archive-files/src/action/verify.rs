@@ -30,14 +30,15 @@ impl<D> FileArchive<D> {
     /// # }
     /// ```
     ///
-    /// See [`verify`](mongo_patterns_core::verify) for what is true of the verifications of all patterns. The progress is of files.
+    /// [`verify`](mongo_patterns_core::verify) says what is true of the verifications of all patterns. The progress is of
+    /// files.
     ///
     /// # Cost
-    /// It reads all files, one after another. Two round trips, one for each problem, and one for each 1000 files of the store. The
-    /// names of all files are in memory.
+    /// It reads all files, one after another. Two round trips, one for each problem, and one for each 1000 files of the
+    /// store. The names of all files are in memory.
     ///
     /// # Errors
-    /// [`SettingsMismatch`], [`FileStore`], and those of the driver, as the last item of the stream.
+    /// - [`FileStore`]: the store failed.
     pub fn verify(&self) -> Verify<'_, Problem> {
         let shared = self.shared();
         Verify::new(shared.ensure(), move |reporter| {

@@ -15,7 +15,7 @@ use crate::repository::Archive;
 use crate::transfer::ids_of;
 
 impl<D> Archive<D> {
-    /// Deletes the archived documents from before a time, but for those to [keep](crate::ArchiveBuilder::keep).
+    /// Deletes the archived documents from before a time, except documents to [keep](crate::ArchiveBuilder::keep).
     ///
     /// ```no_run
     /// # use mongo_patterns::mongodb::bson::DateTime;
@@ -26,21 +26,23 @@ impl<D> Archive<D> {
     /// # }
     /// ```
     ///
-    /// The number in its result is that of the archived documents, without their [related](crate::ArchiveBuilder::related) ones.
-    /// [`plan`](DeleteBefore::plan) counts them, and lists the commands of the first chunk.
+    /// [Related](crate::ArchiveBuilder::related) documents are deleted, and not counted. [`plan`](DeleteBefore::plan) counts
+    /// the documents, and lists the commands of the first chunk.
     ///
     /// # Cost
-    /// Four round trips, two more with related documents, one more with a progress callback, and one for each chunk. The server examines only documents that
-    /// are old enough. With [related](crate::ArchiveBuilder::related) documents, a chunk is read and deleted in a transaction:
-    /// three round trips, one for each collection of related documents, and another one if it has some.
+    /// Four round trips, one more with a progress callback, and one for each chunk. With
+    /// [related](crate::ArchiveBuilder::related) documents, a chunk takes three, and up to two for each of their
+    /// collections. The server examines only documents that are old enough.
     ///
     /// # Cancel safety
     /// Some of the documents are deleted. Call it again.
     ///
     /// # Errors
-    /// With nothing changed: [`InvalidArgument`] for a number that is 0, [`SettingsMismatch`], also when the catalog has no
-    /// entry, and [`IndexMissing`]. Those of the driver. Call it again. [`TooLarge`] for a document with too many
-    /// [related](crate#related-documents) ones.
+    /// - [`InvalidArgument`]: a number is 0.
+    /// - [`SettingsMismatch`]: also if the catalog has no entry.
+    /// - [`TooLarge`]: a document has too many [related](crate#related-documents) ones.
+    ///
+    /// After another error, some documents can be deleted: call it again.
     pub fn delete_before(&self, time: DateTime) -> DeleteBefore<'_> {
         let shared = self.shared();
         DeleteBefore::of(Deletion {

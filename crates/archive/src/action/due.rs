@@ -11,8 +11,9 @@ use crate::repository::Archive;
 use crate::results::Due;
 
 impl<D> Archive<D> {
-    /// Counts the documents that [`run`](Self::run) would archive, and returns the time of the oldest one, which shows whether runs are
-    /// late.
+    /// Counts the documents that [`run`](Self::run) would archive, and returns the time of the oldest one.
+    ///
+    /// The time shows whether runs are late.
     ///
     /// ```no_run
     /// # async fn f(archive: mongo_patterns::archive::Archive<()>) -> mongo_patterns::Result<()> {
@@ -23,8 +24,9 @@ impl<D> Archive<D> {
     /// ```
     ///
     /// # Cost
-    /// One round trip, and the [check of the indexes](crate#cost) once. The server reads the keys of the old documents in the
-    /// index, and these documents only if some are to [keep](crate::ArchiveBuilder::keep), or the [newest](crate::ArchiveBuilder::keep_newest_by) of each value stay.
+    /// One round trip, and the [check of the indexes](crate#cost) once. The server reads the keys of the old documents in
+    /// the index. It reads the documents only if some are to [keep](crate::ArchiveBuilder::keep), or the
+    /// [newest](crate::ArchiveBuilder::keep_newest_by) of each value stay.
     pub fn due(&self) -> Read<'_, Due> {
         let shared = self.shared();
         Read::new(shared.operation("due"), async move |mut conn| {

@@ -24,12 +24,11 @@ impl<D: DeserializeOwned> Archive<D> {
     /// # }
     /// ```
     ///
-    /// It reads the collection first, and then the archive. If both have a document with this `_id`, the one of the collection
-    /// is found. One that is restored and archived again between the three reads is missed.
+    /// It reads the collection first, and then the archive. If both have a document with this `_id`, the collection's is
+    /// found. A document that is restored and archived again between the reads is missed.
     ///
     /// # Cost
-    /// One round trip, which examines one document; two for an archived one. For an absent one three: it may have been
-    /// restored between the first two.
+    /// One round trip, which examines one document; two for an archived document, and three for an absent one.
     pub fn get(&self, id: impl IntoId) -> Read<'_, Option<Found<D>>> {
         let (shared, id) = (self.shared(), DocumentId::new(id));
         Read::new(shared.operation("get"), async move |mut conn| {

@@ -32,20 +32,19 @@ impl<D: DeserializeOwned> Archive<D> {
     /// # }
     /// ```
     ///
-    /// The filter is the caller's own, as for the driver's `find`. Documents whose age field is not a date are not found. Those of
-    /// the same age are in the order of their `_id`s. If both collections have a document of one age and `_id`, that of the
-    /// collection is found.
+    /// Documents whose age field is not a date are not found. Documents of the same age are in the order of their `_id`s. If
+    /// both collections have a document of one age and `_id`, the collection's is found.
     ///
     /// # Guarantees
-    /// From the first page to the last, a document that does not change is on exactly one page, whatever is archived, restored,
-    /// inserted and deleted between two pages.
+    /// From the first page to the last, a document that does not change is on exactly one page, whatever is archived,
+    /// restored, inserted and deleted between two pages.
     ///
-    /// The two reads of a page see two moments: a document that is archived between them is found once, and one that is restored
-    /// between them can be missed. In a snapshot session they see one.
+    /// The two reads of a page see two moments: a document that is archived between them is found once, and a document that
+    /// is restored between them can be missed. In a snapshot session they see one.
     ///
     /// # Cost
-    /// Two round trips for each page, one to each collection, and the [check of the indexes](crate#cost) once. Each examines the
-    /// documents of one page, and those that do not match the filter between them, by the index on the age.
+    /// Two round trips for each page, one to each collection, and the [check of the indexes](crate#cost) once. Each examines
+    /// the documents of one page, and by the index on the age the documents between them that do not match.
     pub fn list(&self, filter: Document) -> List<'_, Found<D>, ArchiveToken> {
         let (shared, types) = (self.shared(), PhantomData);
         List::new(shared.operation("list"), Ok(OfBoth { shared, filter, types }))

@@ -39,17 +39,17 @@ impl<D> Archive<D> {
     /// another age, or let it match the filter of the documents to [keep](crate::ArchiveBuilder::keep).
     ///
     /// # Cost
-    /// Four round trips, in a transaction. For each collection of [related](crate::ArchiveBuilder::related) documents one more, and
-    /// another three if there are some.
+    /// Four round trips, in a transaction. For each collection of [related](crate::ArchiveBuilder::related) documents one
+    /// more, or four if there are some.
     ///
     /// # Cancel safety
     /// The document is restored or not. Retry it.
     ///
     /// # Errors
     /// - [`NotFound`]: neither collection has the document.
-    /// - [`AlreadyExists`]: both have one.
-    /// - [`DuplicateKey`]: a unique index of the collection, whose value another document has by now.
-    /// - [`TooLarge`]: too many [related](crate#related-documents) documents.
+    /// - [`AlreadyExists`]: both collections have one.
+    /// - [`DuplicateKey`]: a unique index of the collection refuses it, because another document has its value by now.
+    /// - [`TooLarge`]: it has too many [related](crate#related-documents) documents.
     pub fn restore(&self, id: impl IntoId) -> Restore<'_> {
         let (shared, id) = (self.shared(), DocumentId::new(id));
         Restore::new(shared.operation("restore"), async move |session, through| {
@@ -78,19 +78,19 @@ impl<D> Archive<D> {
     /// # }
     /// ```
     ///
-    /// An empty filter restores everything. What is true of [`run`](Self::run) is true of this call in the other direction: a
-    /// document whose `_id` is in the collection stays in the archive.
+    /// An empty filter restores everything. It works as [`run`](Self::run), in the other direction: a document whose `_id`
+    /// is in the collection stays in the archive.
     ///
     /// # Cost
-    /// That of [`run`](Self::run), and one round trip that checks a filter which is not empty. The archive is read in the order of the `_id`s: an
-    /// index that finds few documents is not used.
+    /// As [`run`](Self::run), and one round trip that checks a filter which is not empty. The archive is read in the order
+    /// of the `_id`s, and no other index is used.
     ///
     /// # Cancel safety
     /// A chunk is restored or not. Call it again.
     ///
     /// # Errors
     /// - The errors of [`run`](Self::run).
-    /// - [`InvalidArgument`]: an invalid filter.
+    /// - [`InvalidArgument`]: the server refuses the filter.
     pub fn restore_many(&self, filter: Document) -> RestoreMany<'_> {
         RestoreMany::with_defaults(self.shared(), filter, Vec::new())
     }
@@ -128,8 +128,9 @@ impl<'a> RestoreMany<'a> {
     /// Lets another repository of the collection bring the documents up to date, in the transaction of each chunk. Can be
     /// called several times.
     ///
-    /// See [`Restore::through`]. A document whose source does not exist stays in the archive. All others are restored, and then the
-    /// call ends with [`NotFound`] for the first such [document](mongo_patterns_core::Error::document_id). The plan does not list
+    /// See [`Restore::through`]. A document whose source does not exist stays in the archive. All others are restored, and
+    /// then the call ends with [`NotFound`] for the first such [document](mongo_patterns_core::Error::document_id). The plan
+    /// does not list the work of the repository.
     /// what the repository does.
     // proof: together::restored::restore_many_leaves_what_has_no_source
     pub fn through(mut self, repository: &'a dyn Restores) -> Self {

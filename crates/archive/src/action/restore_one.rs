@@ -50,8 +50,8 @@ impl<'a> Restore<'a> {
     /// ```
     ///
     /// References to other documents become current, and their sources exist. Otherwise the error is [`NotFound`], with
-    /// nothing changed. A repository of another collection is [`InvalidArgument`]. The repository documents what it does, and
-    /// its cost, on its `impl Restores`.
+    /// nothing changed. A repository of another collection is [`InvalidArgument`]. Each repository documents its work and
+    /// its cost on its `impl Restores`.
     // proof: together::restored::copies_are_current_after_a_restore, together::restored::a_source_that_is_gone_refuses_the_restore
     pub fn through(mut self, repository: &'a dyn Restores) -> Self {
         self.through.push(repository);

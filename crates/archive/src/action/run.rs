@@ -27,20 +27,20 @@ impl<D> Archive<D> {
     /// # }
     /// ```
     ///
-    /// The oldest documents first. The age is that of the archive's settings, unless the call has a [time](Run::before).
+    /// The oldest documents first. The age is the age of the archive's settings, unless the call has a [time](Run::before).
     ///
     /// A document whose `_id` is in the archive already was inserted again: it stays, and is counted as a
     /// [conflict](Moved::conflicts), unless [`replace_archived`](Run::replace_archived) is set.
     ///
-    /// A document that others write is tried again at the end, until the run has spent the time of the
-    /// [retry policy](mongo_patterns_core::RetryPolicy) on such documents; by default 2 minutes, which outlive the transaction of a
-    /// client that was killed. Then it stays, and is counted as [busy](Moved::busy).
+    /// A document that others write is tried again at the end, for the time of the [retry
+    /// policy](mongo_patterns_core::RetryPolicy), by default 2 minutes. Then it stays, and is counted as
+    /// [busy](Moved::busy).
     ///
-    /// Several calls at once are safe, in any number of processes, and no faster than one. A [lease](mongo_patterns_core::lease)
+    /// Concurrent calls are safe, in any number of processes, and no faster than one. A [lease](mongo_patterns_core::lease)
     /// lets one instance of a service call it.
     ///
-    /// [`plan`](Run::plan) counts what would move, its bytes, and the conflicts. It lists the commands of the first chunk, and
-    /// [warns](mongo_patterns_core::PlanWarning) of each follower of the collection.
+    /// [`plan`](Run::plan) counts the documents to move, their bytes, and the conflicts. It lists the commands of the first
+    /// chunk, and [warns](mongo_patterns_core::PlanWarning) of each follower of the collection.
     ///
     /// # Guarantees
     /// A document is in one of the collections, for every reader of a snapshot, and with the same bytes. A concurrent update
@@ -48,29 +48,30 @@ impl<D> Archive<D> {
     /// matches stays.
     ///
     /// # Cost
-    /// Four round trips, one more with a progress callback, and for each chunk four: a read, a deletion, an insert, and a commit. The
-    /// read of more than 100 documents takes two. The server reads the documents twice, and sends them to the client. It examines only documents that are old enough.
-    /// Writers of the documents of a chunk wait, or retry, for a few milliseconds.
-    ///
-    /// A chunk takes one round trip more for each collection of [related](crate::ArchiveBuilder::related) documents, and another three if it has
-    /// some; two more with [`keep_newest_by`](crate::ArchiveBuilder::keep_newest_by).
+    /// Four round trips, one more with a progress callback, and four or five for each chunk.
+    /// [Related](crate::ArchiveBuilder::related) documents add one for each of their collections, or four if there are some,
+    /// and [`keep_newest_by`](crate::ArchiveBuilder::keep_newest_by) two. The server examines only documents that are old
+    /// enough, and reads them twice. Writers of the documents of a chunk wait, or retry, for a few milliseconds.
     ///
     /// # Cancel safety
     /// A chunk is archived or not. Call it again.
     ///
     /// # Errors
-    /// With nothing changed: [`InvalidArgument`] for a number that is 0, [`SettingsMismatch`], also when the catalog has no
-    /// entry, and [`IndexMissing`]; [`ensure_indexes`](Repository::ensure_indexes) writes both. [`SettingsMismatch`] too when another
-    /// pattern has parts of the documents, such as overflow documents, in a collection that is not
-    /// [related](crate::ArchiveBuilder::related).
+    /// With nothing changed:
     ///
-    /// With all other documents archived, for the first [document](Error::document_id) that the archive refused, which stays in
-    /// its [collection](Error::document_namespace): [`DuplicateKey`] by a unique index, [`ValidationFailed`] by the validator, and
-    /// [`AlreadyExists`] when the archive has the `_id` of a [related](crate::ArchiveBuilder::related) document, of another
-    /// document. With [`keep_newest_by`](crate::ArchiveBuilder::keep_newest_by), a document that cannot move ends the run, with
-    /// [`Contention`] too.
+    /// - [`InvalidArgument`]: a number is 0.
+    /// - [`SettingsMismatch`]: the catalog has other settings, or no entry, which
+    ///   [`ensure_indexes`](Repository::ensure_indexes) writes. Or another pattern has parts of the documents in a
+    ///   collection that is not [related](crate::ArchiveBuilder::related).
     ///
-    /// With the chunks before archived: those of the driver. Call it again.
+    /// With all other documents archived, for the first [document](Error::document_id) that the archive refused, which stays
+    /// in its [collection](Error::document_namespace):
+    ///
+    /// - [`DuplicateKey`], [`ValidationFailed`]: by a unique index or the validator.
+    /// - [`AlreadyExists`]: the archive has the `_id` of a [related](crate::ArchiveBuilder::related) document.
+    ///
+    /// With [`keep_newest_by`](crate::ArchiveBuilder::keep_newest_by), a document that cannot move ends the run, with
+    /// [`Contention`] too. After an error of the driver, some chunks are archived: call it again.
     pub fn run(&self) -> Run<'_> {
         Run::with_defaults(self.shared(), None, false, Vec::new())
     }
@@ -85,11 +86,11 @@ migration! {
         through: Vec<&'a dyn Restores>,
     }
 
-    /// Archives the documents from before a time, instead of those of the age of the settings.
+    /// Archives the documents from before a time, instead of the age of the settings.
     before(time: DateTime) => before = Some(time);
 
-    /// Deletes an archived document when the one with its `_id` is archived again, which replaces it. The content of the older
-    /// one is lost.
+    /// Deletes an archived document when a document with its `_id` is archived again, which replaces it. The older content
+    /// is lost.
     replace_archived() => replaces = true;
 
     "run" => Moved;
@@ -97,7 +98,8 @@ migration! {
 }
 
 impl<'a> Run<'a> {
-    /// Lets a repository of the archived documents bring them up to date, in the transaction of each chunk. Can be called several times.
+    /// Lets a repository of the archived documents bring them up to date, in the transaction of each chunk. Can be called
+    /// several times.
     ///
     /// ```no_run
     /// # use mongo_patterns::archive::Archive;
@@ -112,8 +114,8 @@ impl<'a> Run<'a> {
     /// # }
     /// ```
     ///
-    /// See [`Restore::through`](super::Restore::through). Buckets of a window join those that are archived already. The plan does
-    /// not list what the repository does.
+    /// See [`Restore::through`](super::Restore::through). Buckets of a window join archived buckets. The plan does not list
+    /// the work of the repository.
     // proof: together::late_items::archived_buckets_join_those_of_late_items
     pub fn through(mut self, repository: &'a dyn Restores) -> Self {
         self.through.push(repository);

@@ -22,7 +22,7 @@ use crate::transfer::ids_of;
 const BATCH: u32 = 1000;
 
 impl<D> Archive<D> {
-    /// Checks both collections: whether a document is in both, and whether each age is a date. And whether
+    /// Checks both collections: whether a document is in both, whether each age is a date, and whether
     /// [related](crate::ArchiveBuilder::related) documents are where their document is.
     ///
     /// ```no_run
@@ -36,12 +36,12 @@ impl<D> Archive<D> {
     /// # }
     /// ```
     ///
-    /// See [`verify`](mongo_patterns_core::verify) for what is true of the verifications of all patterns. A repair would have to
-    /// guess which of two documents is needed, so there is none.
+    /// [`verify`](mongo_patterns_core::verify) says what is true of the verifications of all patterns. There is no repair,
+    /// which would have to guess which of two documents is needed.
     ///
     /// # Cost
-    /// The server reads the `_id`s of the archive, and looks for them in the collection: two round trips for each 1000
-    /// documents. It reads all documents of both to check their ages. Two round trips for each 1000 related documents.
+    /// Two round trips for each 1000 documents of the archive, and for each 1000 related documents. The server reads all
+    /// documents of both collections to check their ages.
     pub fn verify(&self) -> Verify<'_, Problem> {
         let shared = self.shared();
         Verify::new(shared.ensure(), move |reporter| {

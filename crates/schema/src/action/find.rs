@@ -18,8 +18,8 @@ use crate::repository::{SchemaRepository, Shared};
 use crate::{convert, query};
 
 impl<D> SchemaRepository<D> {
-    /// Finds documents of the newest version by a filter, and those of older versions by filters of
-    /// [their own](Find::older).
+    /// Finds documents of the newest version by a filter, and documents of older versions by filters of [their
+    /// own](Find::older).
     ///
     /// ```no_run
     /// # use mongo_patterns::schema::SchemaRepository;
@@ -33,28 +33,26 @@ impl<D> SchemaRepository<D> {
     /// # }
     /// ```
     ///
-    /// The filters are the caller's own, as for the driver's `find`. Each older version with a step needs a filter, unless
-    /// no document has this version: a document that is not migrated would be missed. An empty filter matches all documents
-    /// of a version. Older documents are converted, and stay stored as they are.
+    /// Each older version with a step needs a filter, unless no document has this version: a document that is not migrated
+    /// would be missed. An empty filter matches all documents of a version. Older documents are converted, and stay stored
+    /// as they are.
     ///
-    /// A document that [`get`](Self::get) refuses by its version is refused here too if the filter of the newest version matches
-    /// it: that of a later release, one whose version has no step, and one whose version field has another value. It ends the
-    /// call, and is never left out.
+    /// If the filter of the newest version matches a document that [`get`](Self::get) refuses by its version, the call ends
+    /// with the same error.
     ///
     /// Awaited, it returns all documents in memory; [`stream`](Find::stream) reads them one after another.
     ///
     /// # Cost
-    /// One round trip, and one for each further batch of the cursor. One more if an older version has no filter, and one for
-    /// each older version with a step on the server, of a stream for each 100 documents. An index serves it if it serves each filter:
-    /// one on the fields of the newest, and one for those of each older version. Leave the version out of the first: it is not compared
-    /// for equality.
+    /// One round trip for each batch of the cursor. One more if an older version has no filter, and one for each older
+    /// version with a step on the server. It needs an index that serves each filter. Leave the version out of the first
+    /// filter: it is not compared for equality.
     ///
     /// # Errors
-    /// - [`NotMigrated`]: there are documents of an older version without a filter, or a document that is found and whose
-    ///   version has no step.
-    /// - [`NewerVersion`]: one of a later release.
+    /// - [`NotMigrated`]: there are documents of an older version without a filter, or the version of a found document has
+    ///   no step.
+    /// - [`NewerVersion`]: a document is of a later release.
     /// - [`Corrupt`]: its version field has another value.
-    /// - [`InvalidArgument`]: a filter of a version that has no step.
+    /// - [`InvalidArgument`]: a filter is for a version without a step.
     /// - The error of a step.
     pub fn find(&self, filter: Document) -> Find<'_, D> {
         Find {
@@ -95,8 +93,7 @@ impl<D> Find<'_, D> {
     }
 
     mongo_patterns_core::setters! {
-        /// Sets the order, by fields of the stored documents. A field that older documents do not have counts as null in
-        /// them.
+        /// Sets the order, by fields of the stored documents. A field that older documents lack counts as null.
         sort(fields: Document) => options.sort = Some(fields);
 
         /// Sets the most documents to find, at least 1. All by default.
@@ -166,8 +163,8 @@ impl<'a, D: DeserializeOwned + Send + 'a> Find<'a, D> {
         documents.iter().map(|document| decode(document)).collect()
     }
 
-    /// Returns the documents as a stream, which sends nothing before it is polled, and ends after an error. A stream has no
-    /// session: with one, it ends with [`InvalidArgument`](ErrorKind::InvalidArgument), and reads nothing.
+    /// Returns the documents as a stream, which sends nothing before it is polled. With a session it ends with
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument).
     pub fn stream(self) -> ActionStream<'a, D> {
         let (shared, call) = (self.shared, self.shared.operation("find"));
         let max_time = self.max_time.or(shared.settings.max_time);

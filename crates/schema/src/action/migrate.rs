@@ -21,36 +21,40 @@ impl<D> SchemaRepository<D> {
     /// ```
     ///
     /// One pass, by `_id`: documents that programs of an older release insert concurrently can be left.
-    /// [`versions`](Self::versions) shows them. Run it when these programs have ended, and again if some are left. Before it
-    /// is complete, do not delete a step from the program.
+    /// [`versions`](Self::versions) shows them. Run it when these programs have ended. Before it is complete, do not delete
+    /// a step from the program.
     ///
-    /// Several calls at once are safe, in any number of processes, and no faster than one. A [lease](mongo_patterns_core::lease)
+    /// Concurrent calls are safe, in any number of processes, and no faster than one. A [lease](mongo_patterns_core::lease)
     /// lets one instance of a service call it.
     ///
     /// [`plan`](Migrate::plan) runs the steps on all documents and writes nothing, so it finds the documents that a step
-    /// refuses. It lists the commands of the first chunk. Steps that follow one on the server are not run.
+    /// refuses. It lists the commands of the first chunk. Steps that follow a step on the server are not run.
     ///
     /// # Guarantees
-    /// A step is applied to a document once. A write of another client is in the document before its conversion, or after
-    /// it, or refused; it is never overwritten. A chunk is converted as a whole, or not at all if a step is typed.
+    /// A step is applied to a document once. A write of another client is never overwritten. A chunk is converted as a
+    /// whole, or not at all if a step is typed.
     ///
     /// # Cost
-    /// Three round trips, one more with a progress callback, and for each chunk one for steps on the server, or three with typed steps: a read, an update and a
-    /// commit. The read of more than 100 documents takes two. The server reads the older documents twice, and sends them to the client for typed steps. Writers of the
-    /// documents of a chunk wait, or retry, for a few milliseconds.
+    /// Three round trips, one more with a progress callback, and for each chunk one for steps on the server, or three or
+    /// four with typed steps. The server reads the older documents twice. Writers of the documents of a chunk wait, or
+    /// retry, for a few milliseconds.
     ///
     /// # Cancel safety
-    /// A chunk is converted or not, with steps on the server alone each document. Call it again: it resumes.
+    /// A chunk is converted or not; with steps on the server alone, each document. Call it again: it resumes.
     ///
     /// # Errors
-    /// With nothing changed: [`InvalidArgument`] for a number that is 0, [`SettingsMismatch`], also when the catalog has no
-    /// entry, and [`IndexMissing`]; [`ensure_indexes`](Repository::ensure_indexes) writes both. [`Unsupported`] for typed
-    /// steps on a standalone.
+    /// With nothing changed:
     ///
-    /// With the chunks before converted: the error of a step, with its [version](Error::step) and the
-    /// [document](Error::document_id), which names a step on the server only by its version; [`Contention`] when writers of
-    /// the chunk exhausted the retry policy, [`TooLarge`], [`DuplicateKey`], and those of the driver.
-    /// Call it again.
+    /// - [`InvalidArgument`]: a number is 0.
+    /// - [`SettingsMismatch`]: also if the catalog has no entry, which [`ensure_indexes`](Repository::ensure_indexes)
+    ///   writes.
+    ///
+    /// With the chunks before converted; call it again:
+    ///
+    /// - The error of a step, with its [version](Error::step) and the [document](Error::document_id). A step on the server
+    ///   is named only by its version.
+    /// - [`Contention`]: writers of the chunk exhausted the retry policy.
+    /// - [`TooLarge`], [`DuplicateKey`], and the errors of the driver.
     pub fn migrate(&self) -> Migrate<'_> {
         Migrate::with_defaults(self.shared())
     }

@@ -18,8 +18,8 @@ use crate::settings::Settings;
 use crate::{convert, query};
 
 impl<D: DeserializeOwned> SchemaRepository<D> {
-    /// Reads a document. One of an older version is converted by the steps, and stays stored as it is. `None` if there is
-    /// none with this `_id`.
+    /// Reads a document. A document of an older version is converted by the steps, and stays stored as it is. `None` if
+    /// there is no document with this `_id`.
     ///
     /// ```no_run
     /// # use mongo_patterns::schema::SchemaRepository;
@@ -33,13 +33,12 @@ impl<D: DeserializeOwned> SchemaRepository<D> {
     /// ```
     ///
     /// # Cost
-    /// One round trip, which examines one document. For an older document one more for its steps on the server, or for each
-    /// row of these between typed ones.
+    /// One round trip, which examines one document. For an older document one more for each row of steps on the server.
     ///
     /// # Errors
-    /// - [`NewerVersion`]: a document of a later release.
-    /// - [`NotMigrated`]: one whose version has no step.
-    /// - [`Corrupt`]: the version field has another value.
+    /// - [`NewerVersion`]: the document is of a later release.
+    /// - [`NotMigrated`]: its version has no step.
+    /// - [`Corrupt`]: its version field has another value.
     /// - The error of a step.
     pub fn get(&self, id: impl IntoId) -> Read<'_, Option<D>> {
         let (shared, id) = (self.shared(), DocumentId::new(id));

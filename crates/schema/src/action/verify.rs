@@ -24,8 +24,10 @@ const BATCH: u32 = 1000;
 type Check = fn(&RawDocument) -> Option<Vec<String>>;
 
 impl<D: Serialize + DeserializeOwned> SchemaRepository<D> {
-    /// Checks all stored documents: their versions, and whether the types fit. It finds the documents that the
-    /// [migration](Self::migrate) cannot convert, before it runs, and what programs that write without the repository leave.
+    /// Checks all stored documents: their versions, and whether the types fit.
+    ///
+    /// It finds the documents that the [migration](Self::migrate) cannot convert, before it runs, and documents of programs
+    /// that write without the repository.
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
@@ -39,8 +41,8 @@ impl<D: Serialize + DeserializeOwned> SchemaRepository<D> {
     /// # }
     /// ```
     ///
-    /// See [`verify`](mongo_patterns_core::verify) for what is true of the verifications of all patterns. An older document
-    /// is converted by the typed steps from its version on, up to the first step on the server. A field with null counts as
+    /// [`verify`](mongo_patterns_core::verify) says what is true of the verifications of all patterns. An older document is
+    /// converted by the typed steps from its version on, up to the first step on the server. A field with null counts as
     /// known.
     ///
     /// # Cost

@@ -39,7 +39,7 @@ impl<D: Serialize> SchemaRepository<D> {
     ///
     /// # Errors
     /// - [`AlreadyExists`]: there is a document with this `_id`.
-    /// - [`InvalidArgument`]: its `_id` has an invalid type or its version field another version.
+    /// - [`InvalidArgument`]: its version field has another version.
     pub fn insert(&self, document: &D) -> Write<'_, Inserted> {
         let shared = self.shared();
         let document = encode(document).and_then(|document| checked(&shared.settings, &document));
@@ -67,15 +67,15 @@ impl<D: Serialize> SchemaRepository<D> {
     /// One round trip for each 8 MB of documents.
     ///
     /// # Cancel safety
-    /// The first documents are stored, or all, or none. Call it again: `AlreadyExists` means that some are stored. Then
-    /// insert those that [`find`](Self::find) does not find. Without an `_id`, a retry can store one twice.
+    /// Some documents are stored. Call it again: `AlreadyExists` means that some are stored. Then insert the documents that
+    /// [`find`](Self::find) does not find. Without an `_id`, a retry can store one twice.
     ///
     /// # Errors
-    /// With nothing sent, [`InvalidArgument`], [`Encode`] and [`TooLarge`] as for [`insert`](Self::insert), for any of the
-    /// documents.
-    ///
-    /// [`AlreadyExists`] and [`DuplicateKey`] for a document that the server refuses. Those before it are stored: their
-    /// number is the [`stored_count`](mongo_patterns_core::Error::stored_count). In a transaction of the caller, nothing is.
+    /// - [`InvalidArgument`], [`Encode`], [`TooLarge`]: as for [`insert`](Self::insert), for any of the documents. Nothing
+    ///   is sent.
+    /// - [`AlreadyExists`], [`DuplicateKey`]: the server refuses a document. The documents before it are stored, and
+    ///   [`stored_count`](mongo_patterns_core::Error::stored_count) is their number. In a transaction of the caller, none
+    ///   is.
     pub fn insert_many(&self, documents: &[D]) -> Write<'_, Vec<Inserted>> {
         let shared = self.shared();
         let checked = |document| checked(&shared.settings, &encode(document)?);
@@ -88,11 +88,11 @@ impl<D: Serialize> SchemaRepository<D> {
         })
     }
 
-    /// Replaces a document, of the newest or of an older version, by one of the newest. Idempotent: safe to retry. The
-    /// document can have its `_id`, or an equal integer of another type, which is stored then.
+    /// Replaces a document, of the newest or of an older version, by one of the newest. Idempotent: safe to retry.
     ///
-    /// What other repositories [own](mongo_patterns_core::catalog#owners) in the document stays as it is, such as a count or the
-    /// number of a revision, whatever the new document has in these fields.
+    /// The document can have its `_id`, or an equal integer of another type, which is stored then. Fields that other
+    /// repositories [own](mongo_patterns_core::catalog#owners) stay as they are, such as a count or the number of a
+    /// revision.
     // proof: together::replaced::each_call_keeps_what_each_other_repository_owns
     ///
     /// ```no_run
@@ -105,16 +105,18 @@ impl<D: Serialize> SchemaRepository<D> {
     /// ```
     ///
     /// # Cost
-    /// One round trip, which examines one document. A refused one takes a second, which reads the reason. A repository whose
-    /// `ensure_indexes()` was not called reads once, by one more, what others own.
+    /// One round trip, which examines one document. A refused write takes a second, which reads the reason. A repository
+    /// whose `ensure_indexes()` was not called needs one more once.
     ///
     /// # Cancel safety
     /// The document is replaced or not. Retry it.
     ///
     /// # Errors
-    /// With nothing changed: [`NotFound`], [`NewerVersion`] for a document of a later release, [`Corrupt`] when its version
-    /// field has another value, [`InvalidArgument`] when the document has another `_id`, and those of
-    /// [`insert`](Self::insert) but for `AlreadyExists`.
+    /// - [`NotFound`]: there is no such document.
+    /// - [`NewerVersion`]: the document is of a later release.
+    /// - [`Corrupt`]: its version field has another value.
+    /// - [`InvalidArgument`]: the new document has another `_id`.
+    /// - The errors of [`insert`](Self::insert), but no `AlreadyExists`.
     pub fn replace(&self, id: impl IntoId, document: &D) -> Write<'_, Updated> {
         let (shared, id) = (self.shared(), DocumentId::new(id));
         let document = encode(document).and_then(|document| checked(&shared.settings, &document));
@@ -145,7 +147,7 @@ fn not_inserted(error: CommandError) -> Error {
 }
 
 impl<D> SchemaRepository<D> {
-    /// Updates a document by update operators, which are for the newest version. One of an older version is converted first.
+    /// Updates a document by update operators, which are for the newest version. An older document is converted first.
     ///
     /// ```no_run
     /// # use mongo_patterns::mongodb::bson::doc;
@@ -159,17 +161,19 @@ impl<D> SchemaRepository<D> {
     /// version field and `_id` cannot be changed.
     ///
     /// # Cost
-    /// One round trip, which examines one document. For an older document three more with steps on the server alone, or
-    /// five with typed steps. A refused write takes a second round trip, which reads the reason.
+    /// One round trip, which examines one document. For an older document three more with steps on the server alone, or five
+    /// with typed steps. A refused write takes a second round trip, which reads the reason.
     ///
     /// # Cancel safety
-    /// The document is updated or not; an older one may be converted only. Retry an idempotent update.
+    /// The document is updated or not; an older document may be converted only. Retry an idempotent update.
     ///
     /// # Errors
-    /// With nothing changed: [`NotFound`], [`NewerVersion`] for a document of a later release, [`NotMigrated`] for one whose
-    /// version has no step, [`Corrupt`] when its version field has another value, the error of a step,
-    /// [`InvalidArgument`] for an invalid update or one that does not suit the stored values, [`Unsupported`] for typed
-    /// steps on a standalone, [`DuplicateKey`] by a unique index of your own, and [`Contention`].
+    /// - [`NotFound`]: there is no such document.
+    /// - [`NewerVersion`]: the document is of a later release.
+    /// - [`NotMigrated`]: its version has no step.
+    /// - [`Corrupt`]: its version field has another value.
+    /// - [`InvalidArgument`]: an invalid update, or an update that does not suit the stored values.
+    /// - The error of a step.
     pub fn update(&self, id: impl IntoId, update: Document) -> Write<'_, Updated> {
         let (shared, id) = (self.shared(), DocumentId::new(id));
         Write::new(shared.operation("update"), async move |session| {
@@ -203,16 +207,16 @@ impl<D> SchemaRepository<D> {
     /// ```
     ///
     /// # Cost
-    /// One round trip. A second one when there is no such document, or when it was refused. One more, once, if `ensure_indexes()` was
-    /// not called.
+    /// One round trip. A second one when there is no such document, or when it was refused. One more, once, if
+    /// `ensure_indexes()` was not called.
     ///
     /// # Cancel safety
     /// The document is deleted or not. Retry it: [`found`](Deleted::found) is `false` if it was deleted.
     ///
     /// # Errors
-    /// - [`NewerVersion`]: a document of a later release, which may have more to delete with it.
+    /// - [`NewerVersion`]: the document is of a later release, which may have more to delete with it.
     /// - [`Corrupt`]: its version field has another value.
-    /// - [`SettingsMismatch`]: where documents of another repository depend on the document, such as the children of a subset:
+    /// - [`SettingsMismatch`]: documents of another repository depend on the document, such as the children of a subset:
     ///   call what the error names.
     pub fn delete(&self, id: impl IntoId) -> Write<'_, Deleted> {
         let (shared, id) = (self.shared(), DocumentId::new(id));

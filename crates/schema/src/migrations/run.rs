@@ -37,42 +37,41 @@ impl Migrations {
     ///
     /// A service calls it when it starts, before it serves.
     ///
-    /// # Guarantees
-    /// See the [module](super#guarantees).
+    /// See the [module](super#guarantees) for its guarantees.
     ///
     /// # Cost
-    /// One round trip if all steps are applied. Otherwise four, one more if one of them is in a transaction, and for each
-    /// step its own commands and one more, or two in a transaction. While it waits, one for each pause, of at most a second.
-    /// While steps run, one for each third of the [time to live](Self::time_to_live).
+    /// One round trip if all steps are applied. Otherwise four or five, and for each step its own commands and one more, or
+    /// two in a transaction. While it waits, one for each pause, of at most a second. While steps run, one for each third of
+    /// the [time to live](Self::time_to_live).
     ///
     /// # Cancel safety
     /// The applied steps stay applied. A plain step is dropped where it is, and the server may still execute its last
-    /// command. A step in a transaction is run to its end in a task, and has no effect, unless its commit had begun. The
-    /// other instances wait for the [time to live](Self::time_to_live).
+    /// command. A step in a transaction has an effect as a whole or not at all. The other instances wait for the [time to
+    /// live](Self::time_to_live).
     ///
     /// # Errors
     /// [`step`](Error::step) names the step that an error is about. With nothing run:
     ///
-    /// - [`Configuration`](ErrorKind::Configuration): a step has an empty name or that of another step, or the time to live
-    ///   is out of its range.
+    /// - [`Configuration`](ErrorKind::Configuration): a step has an empty name or the name of another step, or the time to
+    ///   live is out of its range.
     /// - [`SettingsMismatch`](ErrorKind::SettingsMismatch): the list and the applied steps contradict each other, as the
     ///   [module](super#the-order-of-steps) describes.
     /// - [`Unsupported`](ErrorKind::Unsupported): a pending step is in a transaction, and the server is a standalone.
-    /// - [`Contention`](ErrorKind::Contention): another instance ran for longer than [`max_wait`](Self::max_wait), or failed with
-    ///   an unknown outcome of the named step. A call begins after the end of its lease.
+    /// - [`Contention`](ErrorKind::Contention): another instance ran for longer than [`max_wait`](Self::max_wait), or failed
+    ///   with an unknown outcome of the named step. A call begins after the end of its lease.
     /// - [`Corrupt`](ErrorKind::Corrupt): the record of the applied steps is damaged.
     ///
-    /// Else the earlier steps are applied, and the later ones are not:
+    /// With the earlier steps applied, and the later ones not:
     ///
-    /// - The error of a step. The next call runs the step again. [`Unsupported`](ErrorKind::Unsupported) when the server refuses
-    ///   a command in a transaction, and [`InvalidArgument`](ErrorKind::InvalidArgument) when a step in a transaction returns
-    ///   no error, but the server has aborted it after one.
+    /// - The error of a step. The next call runs the step again.
+    /// - [`Unsupported`](ErrorKind::Unsupported): the server refuses a command in a transaction.
+    /// - [`InvalidArgument`](ErrorKind::InvalidArgument): a step in a transaction returns no error, but the server has
+    ///   aborted it.
     /// - [`Contention`](ErrorKind::Contention): the lease was lost, because the process was paused or the server did not
-    ///   answer for longer than the time to live. This instance has not recorded the step. Another one runs it, or the next
-    ///   call.
-    ///
-    /// And those of the driver. After one whose [outcome is unknown](Error::is_outcome_unknown), the step may be applied:
-    /// the next call finds out.
+    ///   answer for longer than the time to live. This instance has not recorded the step, which another instance or call
+    ///   runs.
+    /// - The errors of the driver. After an [unknown outcome](Error::is_outcome_unknown), the step may be applied: the next
+    ///   call finds out.
     pub fn run(self) -> ActionFuture<'static, Applied> {
         let record = self.record();
         Box::pin(async move {

@@ -29,27 +29,27 @@ impl<D> Trash<D> {
     /// # }
     /// ```
     ///
-    /// The result counts the document and its [related](crate::TrashBuilder::related) ones. A document that is not found is no error: a retry of a deletion that took effect finds nothing. The time of the deletion
-    /// is that of the client's clock.
+    /// The result counts the document and its [related](crate::TrashBuilder::related) ones. A document that is not found is
+    /// no error: a retry finds nothing. The time of the deletion is by the client's clock.
     ///
     /// # Guarantees
     /// An acknowledged write of another client is in the entry, or it finds no document. Of several deletions of a document,
-    /// one finds it. The unique indexes of the collection have its values no more.
+    /// one finds it. The unique indexes of the collection no longer have its values.
     ///
     /// # Cost
     /// Three round trips, in a transaction. The server examines one document, and sends it to the client. For each
-    /// [related](crate::TrashBuilder::related) collection one more, and another two if it has some of the document: a read and a
-    /// deletion. An attempt after a conflict takes two more for each, which lock them. And the [check of the indexes](crate#cost) once.
+    /// [related](crate::TrashBuilder::related) collection one more, or three if it has documents. After a conflict two more
+    /// for each. And the [check of the indexes](crate#cost) once.
     ///
     /// # Cancel safety
     /// The document is deleted, with its related ones, or not. Retry it.
     ///
     /// # Errors
-    /// With nothing changed: [`TooLarge`] when the entry of the document or of a [related](crate#related-documents-of-a-trash) one
-    /// would pass MongoDB's limit of 16 MiB, which it does with a document that is close to it, or when there are too many of these, [`InvalidArgument`] for an id of an invalid type, [`ValidationFailed`] and [`DuplicateKey`] by a
-    /// validator or a unique index of the trash, [`SettingsMismatch`] when another pattern has documents that depend on it, which
-    /// are not in a [related](crate::TrashBuilder::related) collection: call the deletion that the error names, through the trash. [`Unsupported`] on a standalone, and [`Contention`]. With related collections,
-    /// [`IndexMissing`] and [`IndexMismatch`].
+    /// - [`TooLarge`]: an entry would pass MongoDB's limit of 16 MiB, because a document is close to it. Or there are too
+    ///   many [related](crate#related-documents-of-a-trash) documents.
+    /// - [`ValidationFailed`], [`DuplicateKey`]: a validator or a unique index of the trash refuses an entry.
+    /// - [`SettingsMismatch`]: documents of another pattern depend on the document, in a collection that is not
+    ///   [related](crate::TrashBuilder::related). Call the deletion that the error names, through the trash.
     pub fn delete(&self, id: impl IntoId) -> Delete<'_> {
         Delete::create(self.shared(), DocumentId::new(id), None)
     }

@@ -20,19 +20,21 @@ impl<D> Trash<D> {
     /// # }
     /// ```
     ///
-    /// Those of [related](crate#related-documents-of-a-trash) documents are deleted before that of their document, and not counted.
-    /// [`plan`](DeleteBefore::plan) counts them, and lists the commands of the first chunk.
+    /// Entries of [related](crate#related-documents-of-a-trash) documents are deleted before the entry of their document,
+    /// and not counted. [`plan`](DeleteBefore::plan) counts the entries, and lists the commands of the first chunk.
     ///
     /// # Cost
-    /// Three round trips, one more with a progress callback, and one for each chunk, or two with related collections. The server examines
-    /// only entries that are old enough.
+    /// Three round trips, one more with a progress callback, and one for each chunk, or two with related collections. The
+    /// server examines only entries that are old enough.
     ///
     /// # Cancel safety
-    /// Some of the entries are deleted, so a document may have lost related ones, and is not restored then. Call it again.
+    /// Some of the entries are deleted. A document that has lost related ones is not restored. Call it again.
     ///
     /// # Errors
-    /// With nothing changed: [`InvalidArgument`] for a number that is 0, [`SettingsMismatch`], also when the catalog has no
-    /// entry, and [`IndexMissing`]. Those of the driver. Call it again.
+    /// - [`InvalidArgument`]: a number is 0.
+    /// - [`SettingsMismatch`]: also if the catalog has no entry.
+    ///
+    /// After another error, some entries can be deleted: call it again.
     pub fn delete_before(&self, time: DateTime) -> DeleteBefore<'_> {
         let shared = self.shared();
         DeleteBefore::of(Deletion {

@@ -17,8 +17,8 @@ use crate::token::TrashToken;
 use crate::trash::{Shared, Trash};
 
 impl<D: DeserializeOwned> Trash<D> {
-    /// Reads the deleted documents, with the time of their deletion and who deleted them, as a [list](List) in the order of these
-    /// times.
+    /// Reads the deleted documents, with the time of their deletion and who deleted them, as a [list](List) in the order of
+    /// these times.
     ///
     /// ```no_run
     /// # use mongo_patterns::archive::{Trash, TrashToken};
@@ -38,12 +38,12 @@ impl<D: DeserializeOwned> Trash<D> {
     /// ```
     ///
     /// # Cost
-    /// One round trip for each page, and the [check of the indexes](crate#cost) once. The server examines the entries of one page,
-    /// and those of their [related](crate#related-documents-of-a-trash) documents.
+    /// One round trip for each page, and the [check of the indexes](crate#cost) once. The server examines the entries of one
+    /// page, and of their [related](crate#related-documents-of-a-trash) documents.
     ///
     /// # Errors
-    /// - [`Corrupt`]: an entry without a document.
-    /// - [`SettingsMismatch`]: one with related documents in a trash without related collections.
+    /// - [`Corrupt`]: an entry has no document.
+    /// - [`SettingsMismatch`]: an entry has related documents, and the trash has no related collections.
     pub fn list(&self) -> List<'_, TrashEntry<D>, TrashToken> {
         let (shared, types) = (self.shared(), PhantomData);
         List::new(shared.operation("list"), Ok(Entries { shared, types }))

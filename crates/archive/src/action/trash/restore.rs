@@ -33,12 +33,12 @@ impl<D> Trash<D> {
     /// # }
     /// ```
     ///
-    /// Idempotent: safe to retry. While older entries have the same `_id`, a retry returns [`AlreadyExists`], with nothing
-    /// changed. The newest one is that with the latest time, by the clocks of the clients that deleted them.
+    /// Idempotent: safe to retry. While older entries have the same `_id`, a retry returns [`AlreadyExists`]. The newest
+    /// entry is the one with the latest time, by the clocks of the clients.
     ///
     /// # Cost
-    /// Four round trips, in a transaction, and the [check of the indexes](crate#cost) once. The server examines one entry. With
-    /// [related](crate#related-documents-of-a-trash) documents two more, and one for each of their collections.
+    /// Four round trips, in a transaction, and the [check of the indexes](crate#cost) once. The server examines one entry.
+    /// With [related](crate#related-documents-of-a-trash) documents two more, and one for each of their collections.
     ///
     /// # Cancel safety
     /// The document is restored or not. Retry it.
@@ -46,11 +46,11 @@ impl<D> Trash<D> {
     /// # Errors
     /// - [`NotFound`]: neither the trash nor the collection has the document, or some of its related documents are gone from
     ///   the trash.
-    /// - [`SettingsMismatch`]: these are of a collection that the trash does not name.
+    /// - [`SettingsMismatch`]: related documents are of a collection that the trash does not name.
     /// - [`AlreadyExists`]: both have one.
-    /// - [`DuplicateKey`]: a unique index of the collection, whose value another document has by now.
-    /// - [`ValidationFailed`]: by its validator.
-    /// - [`Corrupt`]: an entry without a document.
+    /// - [`DuplicateKey`], [`ValidationFailed`]: a unique index or the validator of the collection refuses the document by
+    ///   now.
+    /// - [`Corrupt`]: an entry has no document.
     pub fn restore(&self, id: impl IntoId) -> Restore<'_> {
         let (shared, id) = (self.shared(), DocumentId::new(id));
         Restore::new(shared.operation("restore"), async move |session, through| {
