@@ -186,7 +186,7 @@ fn table(columns: &[&str], rows: Vec<Vec<String>>) -> String {
 }
 
 const LEGEND: &str = "\
-The recipes are those of the manual and of MongoDB's [agent skills](https://github.com/mongodb/agent-skills). Operations with
+The manual and MongoDB's [agent skills](https://github.com/mongodb/agent-skills) have these recipes. Operations with
 *no answer* were dropped, or their retry failed too: whether they are stored is unknown, so they count neither as lost nor as
 right. *Refused* operations are valid, and got an error that no retry solves, such as a duplicate key. A program that ignores
 the error loses them. The manual's bucket refuses most of them because it names a bucket by its key and the second: the writers open
