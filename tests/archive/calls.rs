@@ -122,10 +122,7 @@ async fn a_unique_index_refuses_a_restore_and_an_archiving() {
         current(db).insert_one(with_code(2, old(1))).await.unwrap();
         assert_names(&archive.restore(1).await.unwrap_err(), ErrorKind::DuplicateKey, 1);
         archived(db).create_index(unique()).await.unwrap();
-        let refused = archive.run().await.unwrap_err();
-        assert_names(&refused, ErrorKind::DuplicateKey, 2);
-        assert_eq!(refused.operation(), Some("run"));
-        assert!(!refused.to_string().contains('A'), "{refused}");
+        assert_eq!(archive.run().await.unwrap().conflicts, 1);
         assert_eq!(both(db).await, [numbers([2]), numbers([1])]);
     })
     .await;

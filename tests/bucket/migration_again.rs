@@ -75,10 +75,16 @@ async fn a_finished_migration_is_recognized() {
         let later = doc! { "n": 15, "date": at(SECOND + 60) };
         trades(db).append(&3, &later).await.unwrap();
         let refused = assert_refused(migrate(db).await, ErrorKind::TargetNotEmpty);
-        assert!(refused.to_string().contains("has finished, and 1 of 6 keys"), "{refused}");
+        assert!(
+            refused.to_string().contains("has finished, and 1 of 6 keys"),
+            "{refused}"
+        );
         assert_eq!(trades(db).counts(&3).await.unwrap().items, 16);
         // The source gets the item too.
-        flat(db).insert_one(doc! { "customerId": 3, "date": at(SECOND + 60) }).await.unwrap();
+        flat(db)
+            .insert_one(doc! { "customerId": 3, "date": at(SECOND + 60) })
+            .await
+            .unwrap();
         assert!(migrate(db).await.unwrap().resumed);
 
         plain(db).drop().await.unwrap();

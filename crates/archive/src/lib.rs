@@ -219,10 +219,12 @@
 //! | [`restore_many`](Archive::restore_many) | 5, and as `run` for each chunk | all archived ones, or those of the filter twice |
 //! | [`delete_before`](Archive::delete_before) | 4, and 1 for each chunk of 1000 | those that are old enough |
 //! | [`verify`](Archive::verify) | 3, and 2 for each 1000 archived documents | all |
+//! | [`repair`](Archive::repair) | those of `verify`, and 4 for each document in both | all |
 //! | [`Trash::delete`] | 3 | 1 |
 //! | [`Trash::restore`] | 4 | 1 |
 //! | [`Trash::list`] | 1 a page | those of the page, and 1 more |
 //! | [`Trash::delete_before`] | 3, and 1 for each chunk of 1000 | those that are old enough |
+//! | [`Trash::verify`] | 2, and 1 for each 1000 entries | all |
 //!
 //! A repository that has not called `ensure_indexes` checks the indexes once, at the first [`list`](Archive::list),
 //! [`due`](Archive::due), [`Trash::list`] or [`Trash::restore`], with one more round trip for each collection with indexes. An
@@ -252,7 +254,7 @@ mod transfer;
 mod trash;
 
 pub use builder::ArchiveBuilder;
-pub use finding::{Finding, Problem};
+pub use finding::{Finding, Problem, Repaired, TrashFinding, TrashProblem, Unrepaired};
 pub use mongo_patterns_core::{Deleted, Moved, Progress, Repository};
 pub use repository::Archive;
 pub use results::{Due, Found, Restored, TrashEntry};

@@ -187,7 +187,7 @@ fn is_related(entry: &RawDocument) -> bool {
 }
 
 /// Returns how many related documents were deleted with that of an entry.
-fn count(entry: &RawDocument) -> i64 {
+pub(crate) fn count(entry: &RawDocument) -> i64 {
     entry.get(RELATED).ok().flatten().and_then(stored_integer).unwrap_or(0)
 }
 

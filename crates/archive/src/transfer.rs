@@ -118,6 +118,7 @@ impl Transfer<'_> {
                 _ if self.newest.is_some() => return Err(error),
                 ErrorKind::Contention => left.busy.add(slice),
                 ErrorKind::TooLarge => moved.too_large += 1,
+                ErrorKind::DuplicateKey if !self.restores => moved.conflicts += 1,
                 _ => drop(left.refused.get_or_insert(error)),
             }
         }

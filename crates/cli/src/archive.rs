@@ -9,7 +9,8 @@ use mongo_patterns_core::migration::{Migration, check_filter};
 use mongodb::Collection;
 use mongodb::bson::{DateTime, Document, doc};
 
-use crate::args::{self, ArchivePace, ArchiveVerb, Listing, OlderThan};
+use crate::args::{self, ArchivePace, ArchiveVerb, Listing, OlderThan, Place};
+use crate::confirm::confirmed;
 use crate::context::Context;
 use crate::document_settings::ArchiveSettings;
 use crate::failure::{Failure, Outcome};
@@ -52,18 +53,56 @@ pub(crate) async fn run(context: &Context, pattern: &args::Archive) -> Outcome {
                 false => archive.run(),
             };
             dates.warn(context).await?;
-            moved(context, &archive, "run", run, pace).await
+            moved(context, &archive, ("run", None), run, pace).await
         }
         ArchiveVerb::Restore { filter, pace } => {
             let filter = filter_of("--where", filter)?;
-            moved(context, &archive, "restore", archive.restore_many(filter), pace).await
+            let filtered = Some((archive.archived_collection(), filter.clone()));
+            moved(
+                context,
+                &archive,
+                ("restore", filtered),
+                archive.restore_many(filter),
+                pace,
+            )
+            .await
+        }
+        ArchiveVerb::Repair {
+            keep_in,
+            dry_run,
+            confirmation,
+        } => {
+            if !dry_run.dry_run {
+                let deleted = match keep_in {
+                    None => "the older one of each two documents with one `_id` is deleted for good",
+                    Some(Place::Archive) => {
+                        "each document that is archived too is deleted from the collection for good"
+                    }
+                    Some(Place::Collection) => {
+                        "each archived document that is in the collection too is deleted for good"
+                    }
+                };
+                confirmed(context.output, *confirmation, deleted).await?;
+            }
+            let repair = |report| {
+                let repair = archive.repair().on_progress(report);
+                let repair = if dry_run.dry_run { repair.dry_run() } else { repair };
+                match keep_in {
+                    Some(place) => repair.keep((*place).into()),
+                    None => repair,
+                }
+                .stream()
+            };
+            Check::new(context, &archive, "repair", "documents")
+                .repair(*dry_run, repair)
+                .await
         }
         ArchiveVerb::Delete { older_than, pace } => {
             let before = DateTime::from_system_time(SystemTime::now() - age(*older_than));
-            moved(context, &archive, "delete", archive.delete_before(before), pace).await
+            moved(context, &archive, ("delete", None), archive.delete_before(before), pace).await
         }
         ArchiveVerb::Verify => {
-            let check = Check::new(context.output, &archive, "verify", "documents");
+            let check = Check::new(context, &archive, "verify", "documents");
             let verify = |report| archive.verify().on_progress(report).stream();
             check.verify(Listing { all: true }, verify).await
         }
@@ -180,13 +219,14 @@ impl Dates<'_> {
 async fn moved<'a>(
     context: &'a Context,
     archive: &'a Documents,
-    verb: &'static str,
+    (verb, filtered): (&'static str, Option<(Collection<Document>, Document)>),
     mut migration: impl Migration<'a>,
     pace: &ArchivePace,
 ) -> Outcome {
     pace.pace.set(migration.options());
     let migrate = Migrate {
         verb,
+        filtered,
         omits: &crate::migrate::COMMANDS, // of the first chunk
         ..Migrate::new(context, archive, pace.dry_run.mode(), "documents")
     };

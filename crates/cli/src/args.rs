@@ -5,19 +5,21 @@ mod history;
 mod options;
 mod reference;
 mod subset;
+mod trash;
 
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
-pub(crate) use self::archive::{Archive, ArchivePace, ArchiveVerb, OlderThan};
-pub(crate) use self::history::{History, HistoryMigration, HistoryVerb, LogOptions, ShowOptions};
-pub(crate) use self::options::{Create, DryRun, Listing, Pace, Sample, Setup};
+pub(crate) use self::archive::{Archive, ArchivePace, ArchiveVerb, OlderThan, Place};
+pub(crate) use self::history::{History, HistoryMigration, HistoryVerb, LogOptions, PruneOptions, ShowOptions};
+pub(crate) use self::options::{Confirmation, Create, DryRun, Listing, Pace, Sample, Setup};
 pub(crate) use self::reference::{
     OnMissing, Reference, ReferenceMigration, ReferenceRepair, ReferenceSample, ReferenceVerb,
 };
 pub(crate) use self::subset::{Subset, SubsetForm, SubsetMigration, SubsetVerb};
+pub(crate) use self::trash::{Trash, TrashVerb};
 use crate::connection::Connection;
 use crate::document_settings::SchemaSettings;
 use crate::profile::FILE;
@@ -67,6 +69,8 @@ pub(crate) enum Command {
     Reference(Reference),
     /// Old documents in a second collection
     Archive(Archive),
+    /// Deleted documents in a second collection
+    Trash(Trash),
     /// Writes a profile with the settings of the catalog, or from a sample of a collection
     Init(InitOptions),
     /// Shows what the database has, and what needs attention, from its catalog
@@ -173,6 +177,18 @@ pub(crate) enum MigrationsVerb {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SchemaVerb {
+    /// Records that a step was applied by hand, so that no instance runs it
+    Mark(Step),
+    /// Removes a step from the record, so that the next instance runs it again
+    Unmark(Step),
+    /// Ends the lease of an instance that is gone, so that the next one runs the steps at once
+    ReleaseLease {
+        /// The name of the list.
+        #[arg(long, value_name = "NAME", default_value = "default")]
+        list: String,
+        #[command(flatten)]
+        confirmation: Confirmation,
+    },
     /// Counts the documents of each version
     Versions(Versioned),
     /// Prints the commands that migrate would send, for the first chunk
@@ -195,6 +211,19 @@ pub(crate) enum SchemaVerb {
         #[command(flatten)]
         create: Create,
     },
+}
+
+/// A step of a service.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Step {
+    /// The name of the step.
+    #[arg(value_name = "STEP")]
+    pub(crate) name: String,
+    /// The name of the list.
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    pub(crate) list: String,
+    #[command(flatten)]
+    pub(crate) confirmation: Confirmation,
 }
 
 /// A collection with documents of several versions.

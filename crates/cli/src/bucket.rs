@@ -84,7 +84,7 @@ impl<K: Key> Work<'_, K> {
     }
 
     fn check(&self, verb: &'static str) -> Check<'_> {
-        Check::new(self.context.output, &self.buckets, verb, "buckets")
+        Check::new(self.context, &self.buckets, verb, "buckets")
     }
 
     async fn verify(&self, listing: Listing) -> Outcome {

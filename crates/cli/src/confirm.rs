@@ -4,8 +4,25 @@ use std::io::{IsTerminal, stdin};
 
 use tokio::task::spawn_blocking;
 
+use crate::args::Confirmation;
 use crate::failure::Failure;
 use crate::output::Output;
+
+/// Asks on a terminal whether to do what has a consequence, unless it is confirmed.
+///
+/// # Errors
+/// Those of [`confirm`].
+pub(crate) async fn confirmed(
+    output: Output,
+    Confirmation { yes }: Confirmation,
+    consequence: &str,
+) -> Result<(), Failure> {
+    if yes {
+        return Ok(());
+    }
+    let reason = format!("{consequence}, nothing was changed: pass --yes to do it");
+    confirm(output, &format!("{consequence}: continue?"), reason).await
+}
 
 /// Asks a question on a terminal. A signal ends the wait for the answer.
 ///

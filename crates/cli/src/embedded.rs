@@ -101,6 +101,7 @@ impl Work<'_> {
         let (source, reference) = self.source()?;
         let migrate = Migrate {
             selection: Some(&options.selection),
+            filtered: Some((source.clone(), options.selection.filter()?)),
             ..Migrate::new(self.context, &self.parents, mode, "parents")
         };
         let mut migration = self
@@ -116,12 +117,12 @@ impl Work<'_> {
     /// Verifies the parents and, if a source is set, finds documents that refer to no parent.
     async fn verify(&self, verb: &'static str, listing: Listing) -> Outcome {
         let (output, parents) = (self.context.output, &self.parents);
-        let check = Check::new(output, parents, verb, "parents");
+        let check = Check::new(self.context, parents, verb, "parents");
         let verify = |report| parents.verify().on_progress(report).stream();
         let (mut summary, mut found) = check.find(listing, verify).await?;
         if self.settings.source.is_some() {
             let (source, reference) = self.source()?;
-            let of_references = Check::new(output, parents, verb, "references");
+            let of_references = Check::new(self.context, parents, verb, "references");
             let orphans = |report| parents.orphans(&source, reference).on_progress(report).stream();
             let orphans = of_references.print_all(listing, orphans).await?;
             summary = summary.row("orphans", orphans);

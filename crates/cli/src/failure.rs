@@ -4,6 +4,9 @@ use std::fmt::Write;
 use std::io;
 
 use mongo_patterns_core::{Error, ErrorKind, Remedy};
+use mongodb::error::{ErrorKind as DriverKind, WriteFailure};
+
+use crate::words::in_commands;
 
 /// The exit code, or the failure that determines another one.
 pub(crate) type Outcome = Result<Exit, Failure>;
@@ -100,6 +103,22 @@ impl Failure {
         }
     }
 
+    /// Returns whether it is an error of this kind.
+    pub(crate) fn is(&self, kind: ErrorKind) -> bool {
+        self.error.as_ref().is_some_and(|error| error.kind() == kind)
+    }
+
+    /// Returns the message of the server, if the text does not say why it has refused a command. It can have user values.
+    pub(crate) fn server_message(&self) -> Option<&str> {
+        let is_refused = self.is(ErrorKind::Driver) || self.is(ErrorKind::InvalidArgument);
+        let error = self.error.as_ref().filter(|_| is_refused)?;
+        match &*error.as_driver_error()?.kind {
+            DriverKind::Command(refused) => Some(&refused.message),
+            DriverKind::Write(WriteFailure::WriteError(refused)) => Some(&refused.message),
+            _ => None,
+        }
+    }
+
     /// Appends what to do, as options of the command line.
     pub(crate) fn advise(mut self, advice: &str) -> Self {
         self.text.push_str("; ");
@@ -110,11 +129,16 @@ impl Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        let mut text = error.to_string();
+        let mut text = in_commands(error.pattern(), &error);
         if let Some(cause) = std::error::Error::source(&error) {
-            let _ = write!(text, ": {cause}");
+            let cause = brief(&in_commands(None, cause));
+            // Not twice.
+            if !text.contains(cause.trim_start_matches("server ")) && cause != DRIVER_ERROR {
+                let _ = write!(text, ": {cause}");
+            }
         }
         let advice = error.remedy().and_then(advice);
+        let advice = advice.filter(|(key, _)| !text.contains(key));
         let failure = Self {
             exit: exit_of(error.kind()),
             text,
@@ -122,9 +146,34 @@ impl From<Error> for Failure {
             is_missing: false,
         };
         match advice {
-            Some(advice) => failure.advise(advice),
+            Some((_, advice)) => failure.advise(advice),
             None => failure,
         }
+    }
+}
+
+/// The text of a driver's error that has none without user values.
+const DRIVER_ERROR: &str = "driver error";
+
+/// Shortens the driver's text about servers that were not found, which has its types and labels.
+fn brief(cause: &str) -> String {
+    let Some((_, topology)) = cause.split_once("Topology: ") else {
+        return cause.to_owned();
+    };
+    let servers = topology.split("Address: ").skip(1).map(|server| {
+        let (address, rest) = server.split_once(',').unwrap_or((server, ""));
+        let error = rest
+            .split_once("Error: ")
+            .map(|(_, error)| error.trim_start_matches("Kind: "));
+        let error = error.map(|error| error.split(", labels").next().unwrap_or(error));
+        let error = error.map(|error| error.trim_end_matches([' ', '}', ']', ',']));
+        format!("{address}: {}", error.unwrap_or("it has not answered"))
+    });
+    let servers: Vec<String> = servers.collect();
+    match (servers.is_empty(), topology.contains("ReplicaSet")) {
+        (true, true) => "no server belongs to the replica set of `replicaSet`: check this name".to_owned(),
+        (true, false) => "no server has answered".to_owned(),
+        (false, _) => servers.join("; "),
     }
 }
 
@@ -155,32 +204,41 @@ fn exit_of(kind: ErrorKind) -> Exit {
     }
 }
 
-/// Returns what to do as options of the command line, because the library's text names methods.
-fn advice(remedy: Remedy) -> Option<&'static str> {
+/// Returns what to do as options of the command line, after a part of it: a text with this part says it already.
+fn advice(remedy: Remedy) -> Option<(&'static str, &'static str)> {
     Some(match remedy {
-        Remedy::Retry => "run the command again",
-        Remedy::EnsureIndexes => "run `indexes --create` for ensure_indexes()",
-        Remedy::CheckSettings => {
-            "ensure_indexes() is `indexes --create`, and replace_settings() is `indexes --create --replace-settings`; `init` writes a profile with the settings of the catalog"
-        }
-        Remedy::Verify => "run `verify`, which names them",
-        Remedy::SkipInvalid => {
-            "--skip-invalid COLLECTION lists all such documents with their reason, and migrates the others; with --dry-run it counts them"
-        }
-        Remedy::AllowNonEmptyTarget => "pass --allow-non-empty-target for allow_non_empty_target()",
-        Remedy::DiscardEmbedded => {
-            "run `subset migrate --from embedded` for migrate_from_embedded(), or `subset migrate --from collection --discard-embedded` for discard_embedded()"
-        }
-        Remedy::CheckAddress => {
-            "the address is that of --uri or MONGODB_URI, and the options of TLS are --tls, --tls-ca-file and --tls-certificate-key-file"
-        }
-        Remedy::CheckCredentials => "check user, password and --auth-source, or those in the connection string",
-        Remedy::GrantRole => {
-            "the user lacks a privilege, or --username is missing: analyze, plan, verify, indexes and all dry runs need the role `read` on the database, all other commands `readWrite`, and `shard` also `clusterManager` on `admin`"
-        }
-        Remedy::CheckNames => {
-            "this is not a valid name of a database or a collection: check --db, and the names in the options"
-        }
+        Remedy::Retry => ("again", "run the command again"),
+        Remedy::EnsureIndexes => ("indexes --create", "run `indexes --create`"),
+        Remedy::CheckSettings => (
+            "indexes --create --replace-settings",
+            "`indexes --create --replace-settings` replaces the settings in the catalog",
+        ),
+        Remedy::Verify => ("verify`", "run `verify`, which names them"),
+        Remedy::SkipInvalid => (
+            "--skip-invalid COLLECTION",
+            "--skip-invalid COLLECTION lists all such documents with their reason, and migrates the others; with --dry-run it counts them",
+        ),
+        Remedy::AllowNonEmptyTarget => ("--allow-non-empty-target", "pass --allow-non-empty-target"),
+        Remedy::DiscardEmbedded => (
+            "--discard-embedded",
+            "run `subset migrate --from embedded`, or `subset migrate --from collection --discard-embedded` to discard them",
+        ),
+        Remedy::CheckAddress => (
+            "--uri",
+            "the address is that of --uri or MONGODB_URI, and the options of TLS are --tls, --tls-ca-file and --tls-certificate-key-file",
+        ),
+        Remedy::CheckCredentials => (
+            "--auth-source",
+            "check user, password and --auth-source, or those in the connection string",
+        ),
+        Remedy::GrantRole => (
+            "--username",
+            "the user lacks a privilege, or --username is missing: analyze, plan, verify, indexes and all dry runs need the role `read` on the database, all other commands `readWrite`, and `shard` also `clusterManager` on `admin`",
+        ),
+        Remedy::CheckNames => (
+            "--db",
+            "this is not a valid name of a database or a collection: check --db, and the names in the options",
+        ),
         _ => return None,
     })
 }

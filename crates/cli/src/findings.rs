@@ -1,5 +1,7 @@
 //! Verifies and repairs the documents of a pattern, and prints what is found.
 
+mod setup;
+
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::{io, mem};
@@ -7,40 +9,27 @@ use std::{io, mem};
 use futures::TryStreamExt;
 use mongo_patterns_core::action::ActionStream;
 use mongo_patterns_core::verify::{Finding, Repaired};
-use mongo_patterns_core::{Progress, Repository};
+use mongo_patterns_core::{ErrorKind, Progress, Repository};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::args::{DryRun, Listing};
+use crate::context::Context;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{Output, Record, Summary, counted, printable};
 use crate::progress::SharedProgress;
 use crate::shard;
+use crate::words::in_commands;
 
 /// The number of documents that a text names. JSON has all.
 const NAMED: usize = 10;
-
-/// The methods that the texts of the library name, and what they are called here.
-const COMMANDS: [(&str, &str); 9] = [
-    (
-        "refresh(..).discard_embedded()",
-        "`PATTERN migrate --from collection --discard-embedded`",
-    ),
-    ("refresh(..)", "`PATTERN migrate --from collection --discard-embedded`"),
-    ("migrate_from_embedded()", "`PATTERN migrate --from embedded`"),
-    ("migrate_from_references()", "`PATTERN migrate`"),
-    ("migrate_existing()", "`PATTERN migrate`"),
-    (" with delete_parent(..)", ""),
-    ("delete_orphans()", "--delete-orphans"),
-    ("on_missing(..)", "--on-missing keep or clear"),
-    ("repair()", "`PATTERN repair`"),
-];
 
 /// The progress callback of a call.
 pub(crate) type Report = Box<dyn FnMut(Progress) + Send>;
 
 /// A verification or a repair.
 pub(crate) struct Check<'a> {
+    context: &'a Context,
     progress: SharedProgress,
     output: Output,
     repository: &'a dyn Repository,
@@ -49,10 +38,17 @@ pub(crate) struct Check<'a> {
 
 impl<'a> Check<'a> {
     /// Creates it, with the name of what is counted.
-    pub(crate) fn new(output: Output, repository: &'a dyn Repository, verb: &'static str, unit: &'static str) -> Self {
+    pub(crate) fn new(
+        context: &'a Context,
+        repository: &'a dyn Repository,
+        verb: &'static str,
+        unit: &'static str,
+    ) -> Self {
+        let output = context.output;
         let progress = SharedProgress::new(output, verb, unit, None);
         progress.show("the server reads the documents");
         Self {
+            context,
             progress,
             output,
             repository,
@@ -66,30 +62,48 @@ impl<'a> Check<'a> {
         listing: Listing,
         start: impl FnOnce(Report) -> ActionStream<'f, Finding<P>>,
     ) -> Result<u64, Failure> {
+        let mut found = 0;
+        self.print_each(listing, start, &mut found).await.map(|()| found)
+    }
+
+    async fn print_each<'f, P: Display + Serialize>(
+        &self,
+        listing: Listing,
+        start: impl FnOnce(Report) -> ActionStream<'f, Finding<P>>,
+        found: &mut u64,
+    ) -> Result<(), Failure> {
         let mut findings = start(Box::new(self.progress.callback()));
         let is_grouped = !listing.all && !self.output.json;
-        let (mut found, mut causes) = (0, Causes::of(self));
-        while found < self.output.most_findings()
+        let mut causes = Causes::of(self);
+        while *found < self.output.most_findings()
             && let Some(finding) = findings.try_next().await?
         {
-            found += 1;
+            *found += 1;
             match finding.related_id {
                 Some(_) if is_grouped => causes.hold(finding),
                 _ => self.progress.suspend(|| self.print(&finding, 1))?,
             }
         }
         self.progress.end();
-        causes.print()?;
-        Ok(found)
+        Ok(causes.print()?)
     }
 
-    /// Checks the shard keys, prints all findings, and returns the summary and the number of the findings.
+    /// Checks the collections as a whole, prints all findings, and returns the summary and the number of the findings.
     pub(crate) async fn find<'f, P: Display + Serialize>(
         &self,
         listing: Listing,
         start: impl FnOnce(Report) -> ActionStream<'f, Finding<P>>,
     ) -> Result<(Summary, u64), Failure> {
-        let found = shard::verify(self.output, self.repository).await? + self.print_all(listing, start).await?;
+        let mut found = shard::verify(self.output, self.repository).await?;
+        match self.print_each(listing, start, &mut found).await {
+            // It is a finding, as in patterns that verify without their indexes.
+            Err(failure) if failure.is(ErrorKind::IndexMissing) => {
+                self.progress.end();
+                self.output.notice(&failure.text);
+            }
+            done => done?,
+        }
+        found += setup::find(self.context, self.repository).await?;
         Ok((self.summary("").row("findings", found), found))
     }
 
@@ -214,7 +228,7 @@ impl<'a> Check<'a> {
     }
 
     fn in_commands(&self, text: impl Display) -> String {
-        in_commands(self.repository.pattern(), text)
+        in_commands(Some(self.repository.pattern()), text)
     }
 }
 
@@ -251,13 +265,6 @@ impl<P: Display + Serialize> Drop for Causes<'_, P> {
     }
 }
 
-/// Returns a text of the library with the names of commands in place of those of methods.
-fn in_commands(pattern: &str, text: impl Display) -> String {
-    COMMANDS.iter().fold(text.to_string(), |text, (method, command)| {
-        text.replace(method, &command.replace("PATTERN", pattern))
-    })
-}
-
 /// Returns the fields of the serialized form, but for those that each record has.
 fn fields(serialized: impl Serialize) -> Map<String, Value> {
     let Ok(Value::Object(mut fields)) = serde_json::to_value(serialized) else {
@@ -265,47 +272,4 @@ fn fields(serialized: impl Serialize) -> Map<String, Value> {
     };
     fields.retain(|name, _| name != "namespace" && name != "document_id");
     fields
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_texts_of_the_library_name_commands() {
-        use mongo_patterns_reference::{Problem, Unrepaired};
-        use mongo_patterns_subset::Unrepaired as OfParent;
-        let of = |pattern, text: &dyn Display| in_commands(pattern, text);
-        let texts = [
-            of("reference", &Problem::Differs),
-            of("reference", &Problem::SourceMissing),
-            of("reference", &Problem::NotAReference),
-            of(
-                "reference",
-                &Problem::Stale {
-                    version: 1,
-                    source_version: 2,
-                },
-            ),
-            of("reference", &Problem::DbRef),
-            of("reference", &Problem::WithoutId),
-            of("reference", &Unrepaired::WithoutId),
-            of("reference", &Unrepaired::SourceMissing),
-            of(
-                "history",
-                &mongo_patterns_history::Problem::DuplicateRevision { revisions: 2 },
-            ),
-            of("history", &mongo_patterns_history::Problem::Different { revision: 2 }),
-            of("outlier", &mongo_patterns_outlier::Problem::Orphaned),
-            of("outlier", &mongo_patterns_outlier::Unrepaired::Orphaned),
-            of("subset", &OfParent::NoParent),
-            of("subset", &OfParent::NotMigrated),
-            of("subset", &OfParent::NotStored),
-        ];
-        for text in &texts {
-            assert!(!text.contains("()") && !text.contains("(..)"), "{text}");
-        }
-        assert!(texts[4].contains("then call `reference migrate`"), "{}", texts[4]);
-        assert!(texts[13].contains("`subset migrate --from embedded`"), "{}", texts[13]);
-    }
 }

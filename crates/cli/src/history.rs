@@ -1,6 +1,7 @@
 //! The commands of the history pattern.
 
 mod analyze;
+mod prune;
 mod read;
 
 use mongo_patterns_core::migration::Migration;
@@ -33,6 +34,7 @@ pub(crate) async fn run(context: &Context, pattern: &History) -> Outcome {
         HistoryVerb::Migrate { options, dry_run } => work.migrate(options, dry_run.mode()).await,
         HistoryVerb::Verify(listing) => work.verify(*listing).await,
         HistoryVerb::Repair(options) => work.repair(*options).await,
+        HistoryVerb::Prune(options) => work.prune(options, &settings).await,
         HistoryVerb::Setup(setup) => indexes::set_up(context, &work.documents, setup).await,
         HistoryVerb::Log(options) => work.log(options).await,
         HistoryVerb::Show(options) => work.show(options).await,
@@ -48,7 +50,7 @@ struct Work<'a> {
 
 impl Work<'_> {
     fn check(&self, verb: &'static str) -> Check<'_> {
-        Check::new(self.context.output, &self.documents, verb, "documents")
+        Check::new(self.context, &self.documents, verb, "documents")
     }
 
     async fn verify(&self, listing: Listing) -> Outcome {
@@ -86,6 +88,14 @@ async fn check_collections(context: &Context, settings: &HistorySettings, verb: 
     context
         .must_have([&settings.collection].into_iter().chain(revisions))
         .await
+}
+
+/// Returns the field of a revision with the id of its document.
+fn id_of_revision(settings: &HistorySettings) -> Result<&str, Failure> {
+    Ok(match need(settings.id.as_ref(), PATTERN, "id")? {
+        "_id" => settings.document_id.as_deref().unwrap_or("documentId"),
+        id => id,
+    })
 }
 
 fn check(settings: &HistorySettings) -> Result<(), Failure> {

@@ -38,6 +38,8 @@ mod shell;
 mod status;
 mod stop;
 mod subset;
+mod trash;
+mod words;
 
 use std::process::ExitCode;
 use std::sync::OnceLock;
@@ -124,6 +126,7 @@ async fn execute(context: &Context, command: &Command) -> Outcome {
         Command::History(pattern) => history::run(context, pattern).await,
         Command::Reference(pattern) => reference::run(context, pattern).await,
         Command::Archive(pattern) => archive::run(context, pattern).await,
+        Command::Trash(pattern) => trash::run(context, pattern).await,
         Command::Init(options) => init::run(context, options).await,
         Command::Status(options) => status::run(context, options).await,
         Command::Migrations { verb } => migrations::run(context, verb).await,

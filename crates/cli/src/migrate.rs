@@ -2,12 +2,14 @@
 
 use mongo_patterns_core::Repository;
 use mongo_patterns_core::migration::Migration;
+use mongodb::Collection;
+use mongodb::bson::{Document, doc};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::output::Summary;
+use crate::output::{Summary, counted};
 use crate::plan;
 use crate::progress::SharedProgress;
 use crate::selection::Selection;
@@ -32,6 +34,8 @@ pub(crate) struct Migrate<'a> {
     /// The name of what is counted.
     pub(crate) unit: &'static str,
     pub(crate) selection: Option<&'a Selection>,
+    /// The collection that the filter is about, and the filter, if they are not the first collection and that of the selection.
+    pub(crate) filtered: Option<(Collection<Document>, Document)>,
     /// The rows that would be wrong: what the migration does not count, and the commands of a plan that does not list all.
     pub(crate) omits: &'static [&'static str],
 }
@@ -48,6 +52,7 @@ impl<'a> Migrate<'a> {
             mode,
             unit,
             selection: None,
+            filtered: None,
             omits: &[],
         }
     }
@@ -55,7 +60,7 @@ impl<'a> Migrate<'a> {
     /// Does it, and prints its result.
     pub(crate) async fn execute(&self, migration: impl Migration<'a>) -> Outcome {
         match self.run(migration).await? {
-            Some((summary, exit)) => self.print(&summary, exit),
+            Some((summary, exit)) => self.print(&summary, exit).await,
             None => Ok(Exit::Success),
         }
     }
@@ -86,16 +91,21 @@ impl<'a> Migrate<'a> {
     }
 
     /// Prints the result.
-    pub(crate) fn print(&self, summary: &Summary, exit: Exit) -> Outcome {
+    pub(crate) async fn print(&self, summary: &Summary, exit: Exit) -> Outcome {
         let output = self.context.output;
+        let unmatched = match summary.is_zero() {
+            true => self.unmatched().await?,
+            false => None,
+        };
+        if let Some(text) = &unmatched {
+            output.text(text)?;
+            output.object(&json!({ "type": "warning", "text": text }))?;
+        }
         output.summary(summary, exit)?;
-        if self.mode == Mode::Run && summary.is_zero() {
-            output.text(match (self.verb, self.selection) {
-                ("run" | "restore" | "delete", _) => "nothing to move or delete: no document matches",
-                (_, Some(selection)) if selection.is_given() => {
-                    "nothing to migrate: no document that matches --where, and is not skipped, has the old form"
-                }
-                _ => "nothing to migrate: the documents have the new form already",
+        if self.mode == Mode::Run && summary.is_zero() && unmatched.is_none() {
+            output.text(match self.verb {
+                "run" | "restore" | "delete" | "empty" => "nothing to move or delete: no document matches",
+                _ => "nothing to migrate: the documents, but those skipped, have the new form already",
             })?;
         }
         if exit.findings() > 0 {
@@ -103,6 +113,35 @@ impl<'a> Migrate<'a> {
             output.text(&format!("`{pattern} verify` lists the orphans"))?;
         }
         Ok(exit)
+    }
+
+    /// Returns that the filter matches no document, if that is so.
+    async fn unmatched(&self) -> Result<Option<String>, Failure> {
+        let (collection, filter) = match (&self.filtered, self.selection) {
+            (Some(filtered), _) => filtered.clone(),
+            (None, Some(selection)) => {
+                let first = &self.repository.namespaces()[0].coll;
+                (self.context.database.collection(first), selection.filter()?)
+            }
+            (None, None) => return Ok(None),
+        };
+        let on = || Failure::on(collection.namespace());
+        if filter.is_empty()
+            || collection
+                .find_one(filter)
+                .projection(doc! { "_id": 1 })
+                .await
+                .map_err(on())?
+                .is_some()
+        {
+            return Ok(None);
+        }
+        let documents = collection.estimated_document_count().await.map_err(on())?;
+        Ok(Some(format!(
+            "the filter matches 0 of {} of {}",
+            counted(documents, "document"),
+            collection.name()
+        )))
     }
 
     /// Returns the fields of a result as rows. A dry run leaves out the numbers that are 0 after the first one, because some

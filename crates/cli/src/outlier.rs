@@ -10,7 +10,6 @@ use crate::context::Context;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::findings::Check;
 use crate::migrate::{COMMANDS, Migrate, Mode};
-use crate::output::Output;
 use crate::selection::Selection;
 use crate::settings::{OutlierSettings, check_different, check_fields, need, with_given};
 use crate::{catalog, indexes, plan};
@@ -26,7 +25,6 @@ pub(crate) async fn run(context: &Context, pattern: &Outlier) -> Outcome {
         context.must_have([&settings.collection]).await?;
     }
     let lists = repository(context, &settings)?;
-    let output = context.output;
     match &pattern.verb {
         OutlierVerb::Analyze(sample) => {
             let mut fields = Fields::of(need(settings.array.as_ref(), PATTERN, "array")?);
@@ -49,11 +47,11 @@ pub(crate) async fn run(context: &Context, pattern: &Outlier) -> Outcome {
         }
         OutlierVerb::Plan(selection) => migrate(context, &lists, selection, Mode::Plan).await,
         OutlierVerb::Migrate { selection, dry_run } => migrate(context, &lists, selection, dry_run.mode()).await,
-        OutlierVerb::Verify(listing) => verify(output, &lists, *listing).await,
+        OutlierVerb::Verify(listing) => verify(context, &lists, *listing).await,
         OutlierVerb::Repair {
             options,
             delete_orphans,
-        } => repair(output, &lists, *options, *delete_orphans).await,
+        } => repair(context, &lists, *options, *delete_orphans).await,
         OutlierVerb::Setup(setup) => indexes::set_up(context, &lists, setup).await,
     }
 }
@@ -114,16 +112,16 @@ async fn migrate(context: &Context, lists: &Lists, selection: &Selection, mode: 
         Mode::Run => summary.row("created_indexes", lists.ensure_indexes().await?.created.len()),
         _ => summary,
     };
-    migrate.print(&summary, exit)
+    migrate.print(&summary, exit).await
 }
 
-async fn verify(output: Output, lists: &Lists, listing: Listing) -> Outcome {
+async fn verify(context: &Context, lists: &Lists, listing: Listing) -> Outcome {
     let verify = |report| lists.verify().on_progress(report).stream();
-    let check = Check::new(output, lists, "verify", "long lists");
+    let check = Check::new(context, lists, "verify", "long lists");
     check.verify(listing, verify).await
 }
 
-async fn repair(output: Output, lists: &Lists, options: DryRun, delete_orphans: bool) -> Outcome {
+async fn repair(context: &Context, lists: &Lists, options: DryRun, delete_orphans: bool) -> Outcome {
     let repair = |report| {
         let mut repair = lists.repair().on_progress(report);
         if options.dry_run {
@@ -136,6 +134,6 @@ async fn repair(output: Output, lists: &Lists, options: DryRun, delete_orphans: 
         }
         .stream()
     };
-    let check = Check::new(output, lists, "repair", "long lists");
+    let check = Check::new(context, lists, "repair", "long lists");
     check.repair(options, repair).await
 }

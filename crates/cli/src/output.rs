@@ -66,11 +66,15 @@ impl Summary {
 }
 
 impl Summary {
-    /// Returns whether all of its numbers are 0, but those of skipped documents.
+    /// Returns whether all of its numbers are 0, but those of skipped documents, commands and indexes.
     pub(crate) fn is_zero(&self) -> bool {
         let is_zero = |value: &Value| *value == 0 || *value == false || value.is_string();
-        let mut rows = self.rows.iter();
-        rows.all(|(name, value)| is_zero(value) || name.starts_with("skipped"))
+        let is_other = |name: &str| {
+            ["skipped", "commands", "created"]
+                .iter()
+                .any(|other| name.starts_with(other))
+        };
+        self.rows.iter().all(|(name, value)| is_zero(value) || is_other(name))
     }
 }
 
@@ -145,6 +149,7 @@ impl Output {
                 Value::Number(number) => number.as_u64().map_or_else(|| number.to_string(), grouped),
                 Value::Bool(value) => if *value { "yes" } else { "no" }.to_owned(),
                 Value::String(text) => printable(text),
+                Value::Null => "none".to_owned(),
                 other => other.to_string(),
             };
             self.line(&format!("  {:width$}  {value}", name.replace('_', " ")))?;
@@ -189,14 +194,15 @@ impl Output {
         }
     }
 
-    /// Prints the error to standard error, and the document at fault to standard output, because its id is a user
-    /// value. With `--json`, both are one object on standard output too.
+    /// Prints the error to standard error, and the document at fault and the message of the server to standard output, because
+    /// these have user values. With `--json`, both are one object on standard output too.
     pub(crate) fn failure(self, failure: &Failure) {
         if failure.exit == Exit::BrokenPipe {
             return;
         }
         let error = failure.error.as_ref();
         let document = error.and_then(|error| Some((error.document_namespace()?, error.document_id()?)));
+        let message = failure.server_message();
         // The error itself follows, so an output error here is ignored.
         if self.json {
             let error = error.and_then(|error| serde_json::to_value(error).ok());
@@ -204,6 +210,9 @@ impl Output {
             object["type"] = "error".into();
             object["exit_code"] = failure.exit.code().into();
             object["text"] = failure.text.clone().into();
+            if let Some(message) = message {
+                object["server_message"] = message.into();
+            }
             if let Some((namespace, id)) = document {
                 object["collection"] = namespace.coll.clone().into();
                 object["_id"] = to_json(id);
@@ -219,6 +228,9 @@ impl Output {
                 text: format!("this document is at fault{}", at.unwrap_or_default()),
                 fields: json!({}),
             });
+        }
+        if let Some(message) = message {
+            let _ = self.text(&format!("the server says: {}", printable(message)));
         }
         let error = style("error").red().bold().for_stderr();
         let _ = writeln!(stderr(), "{error}: {}", failure.text);

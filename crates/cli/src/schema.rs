@@ -1,12 +1,15 @@
 //! Documents of several versions.
 
+use std::time::Duration;
+
 use mongo_patterns_core::ErrorKind;
 use mongo_patterns_core::migration::{MigrateOptions, Migration};
-use mongo_patterns_schema::SchemaRepository;
+use mongo_patterns_schema::{Migrations, SchemaRepository};
 use mongodb::bson::{Bson, Document};
 use serde_json::json;
 
-use crate::args::{Listing, SchemaVerb, Versioned};
+use crate::args::{Confirmation, Listing, SchemaVerb, Step, Versioned};
+use crate::confirm::confirmed;
 use crate::context::Context;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::findings::Check;
@@ -26,6 +29,9 @@ pub(crate) async fn run(context: &Context, verb: &SchemaVerb) -> Outcome {
             .await
     };
     match verb {
+        SchemaVerb::Mark(step) => change(context, step, true).await,
+        SchemaVerb::Unmark(step) => change(context, step, false).await,
+        SchemaVerb::ReleaseLease { list, confirmation } => release_lease(context, list, *confirmation).await,
         SchemaVerb::Versions(versioned) => versions(context, versioned).await,
         SchemaVerb::Plan(versioned) => migrate(versioned, MigrateOptions::default(), Mode::Plan).await,
         SchemaVerb::Migrate {
@@ -39,7 +45,7 @@ pub(crate) async fn run(context: &Context, verb: &SchemaVerb) -> Outcome {
         }
         SchemaVerb::Verify(versioned) => {
             let documents = repository(context, versioned).await?;
-            let check = Check::new(context.output, &documents, "verify", "documents");
+            let check = Check::new(context, &documents, "verify", "documents");
             let verify = |report| documents.verify().on_progress(report).stream();
             check.verify(Listing { all: true }, verify).await
         }
@@ -87,6 +93,51 @@ fn stages(text: &str) -> Result<Vec<Document>, Failure> {
         _ => Err(no_stages()),
     });
     stages.collect()
+}
+
+/// Records that a step is applied, or removes it from the record.
+async fn change(context: &Context, step: &Step, is_applied: bool) -> Outcome {
+    let Step {
+        name,
+        list,
+        confirmation,
+    } = step;
+    let consequence = match is_applied {
+        true => "no instance runs this step any more",
+        false => "the next instance runs this step again",
+    };
+    confirmed(context.output, *confirmation, consequence).await?;
+    // An instance that is gone would be waited for.
+    let migrations = Migrations::new(&context.database).list(list).max_wait(Duration::ZERO);
+    let (verb, changed) = match is_applied {
+        true => ("schema mark", migrations.mark(name, operator()).await?),
+        false => ("schema unmark", migrations.unmark(name, operator()).await?),
+    };
+    let summary = Summary::new(verb, context.database.name()).row("changed", changed);
+    context.output.summary(&summary, Exit::Success)?;
+    Ok(Exit::Success)
+}
+
+async fn release_lease(context: &Context, list: &str, confirmation: Confirmation) -> Outcome {
+    let consequence =
+        "an instance that still runs a step loses its lease, and the next one can run the same step beside it";
+    confirmed(context.output, confirmation, consequence).await?;
+    let migrations = Migrations::new(&context.database).list(list);
+    let released = migrations.release_lease(operator()).await?;
+    let summary = Summary::new("schema release-lease", context.database.name()).row("released", released);
+    context.output.summary(&summary, Exit::Success)?;
+    Ok(Exit::Success)
+}
+
+/// Returns who runs the command: the user and the host, as far as they are known.
+fn operator() -> String {
+    let user = ["USER", "LOGNAME", "USERNAME"]
+        .into_iter()
+        .find_map(|name| std::env::var(name).ok());
+    let host = std::process::Command::new("hostname").output().ok();
+    let host = host.and_then(|output| String::from_utf8(output.stdout).ok());
+    let host = host.as_deref().map(str::trim).filter(|host| !host.is_empty());
+    format!("{}@{}", user.as_deref().unwrap_or("?"), host.unwrap_or("?"))
 }
 
 async fn versions(context: &Context, versioned: &Versioned) -> Outcome {

@@ -5,7 +5,7 @@ mod command;
 mod entries;
 mod facts;
 mod print;
-mod resume;
+pub(crate) mod resume;
 mod state;
 mod verify;
 

@@ -71,7 +71,7 @@ struct Work<'a> {
 
 impl Work<'_> {
     fn check(&self, verb: &'static str) -> Check<'_> {
-        Check::new(self.context.output, &self.parents, verb, "parents")
+        Check::new(self.context, &self.parents, verb, "parents")
     }
 
     async fn verify(&self, listing: Listing) -> Outcome {

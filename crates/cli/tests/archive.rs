@@ -64,7 +64,9 @@ async fn there_and_back(db: &TestDatabase) {
     let mut text = on(db);
     text.args(&SETTINGS[..SETTINGS.len() - 1])
         .args(["restore", "--where", r#"{"_di": 1}"#]);
-    ran(&mut text).ok().shows(["no document matches"]);
+    ran(&mut text)
+        .ok()
+        .shows(["the filter matches 0 of 5 documents of archived_sales"]);
     let restored = archive(&["restore", "--where", r#"{"_id": {"$lt": 5}}"#]);
     assert_eq!(restored.summary()["documents"], 2, "{restored:?}");
     let deleted = archive(&["delete", "--older-than", "600"]);

@@ -38,10 +38,11 @@ async fn damage_and_missing_indexes_are_found_and_repaired() {
         insert(db, "trades", [bucket_of(1, 3), bucket_of(2, 7)]).await;
 
         let found = bucket(db, &["verify", "--json"]);
-        assert_eq!(found.json().len(), 2);
+        assert_eq!(found.lines("finding").len(), 2);
+        assert_eq!(found.lines("finding")[1]["problem"], "IndexMissing");
         let id = format!("2_{SECOND}");
         found.begins(1, json!({ "type": "finding", "problem": "Count", "_id": id, "related_id": 2 }));
-        found.ends(1, json!({ "findings": 1 }));
+        found.ends(1, json!({ "findings": 2 }));
         let shown = bucket(db, &["verify"]);
         let line = format!("trades \"2_{SECOND}\": the count is not 3, the number of items: repair it");
         assert!(shown.out.lines().any(|shown| shown == line), "{}", shown.out);

@@ -136,7 +136,7 @@ async fn what_rewrites_documents_needs_settings_in_the_catalog() {
         for settings in [["--page-size", "5"], ["--page-size", "100"]] {
             let refusal = bucket(db, &[&["repair"], &settings[..]].concat());
             refused(&refusal, no_entry);
-            assert!(refusal.err.contains("`indexes --create`"), "{refusal:?}");
+            assert!(refusal.err.contains("`bucket indexes --create`"), "{refusal:?}");
         }
         refused(&outlier(db, &["repair", "--threshold", "1"]), no_entry);
         refused(&outlier(db, &["repair", "--delete-orphans"]), no_entry);

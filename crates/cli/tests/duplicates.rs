@@ -19,7 +19,7 @@ async fn insert_two(db: &TestDatabase, collection: &str, documents: [Document; 2
 /// Checks that `verify` names both documents, and that the error of the call that needs the index leads to it.
 fn check(run: &dyn Fn(&[&str]) -> Ran, migrate: &[&str], ids: &[String; 2], problem: &str) {
     let migrated = run(migrate);
-    migrated.says(1, "run `verify`, which names them");
+    migrated.says(1, "verify`, which names them");
     let found = run(&["verify"]);
     found.says(1, "indexes --create");
     found.shows(ids.each_ref().map(String::as_str));

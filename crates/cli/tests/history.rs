@@ -91,7 +91,7 @@ async fn the_revisions_of_a_document_are_listed_shown_compared_and_analyzed() {
         let deletions = analyzed.lines("keep_last");
         assert_eq!([&deletions[0]["keep_last"], &deletions[0]["revisions"]], [1, 3]);
         assert_eq!(deletions[1]["revisions"], 0);
-        history(db, &["analyze"]).shows(["keep_last(10): deletes 0 revisions"]);
+        history(db, &["analyze"]).shows(["--keep-last 10: deletes 0 revisions"]);
     })
     .await;
 }
@@ -168,7 +168,7 @@ async fn documents_by_id_are_migrated() {
         insert(db, "policyRevisions", [doc! {}]).await;
         let policies = history(db, &["--document-id", "x", "verify"]);
         assert!(
-            policies.code != Some(0) && policies.err.contains("document_id_field"),
+            policies.code != Some(0) && policies.err.contains("--document-id"),
             "{policies:?}"
         );
     })

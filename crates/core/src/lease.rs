@@ -178,6 +178,16 @@ impl Lease {
         tokio::time::sleep(longest.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
     }
 
+    /// Ends the lease of any holder, and records who did it. Returns whether it was held.
+    #[doc(hidden)]
+    pub async fn release_by(&self, by: &str) -> Result<bool> {
+        let held = doc! { "_id": self.id(), "$expr": { "$gt": ["$until", "$$NOW"] } };
+        let mut stages = release();
+        stages.push(doc! { "$set": { "released": { "by": { "$literal": by }, "at": "$$NOW" } } });
+        let updated = Conn::new().update_one(&self.catalog, held, stages, None).await?;
+        Ok(updated.matched_count > 0)
+    }
+
     fn call(&self, operation: &'static str) -> Call<'_> {
         Call::new("lease", operation, &self.catalog)
     }

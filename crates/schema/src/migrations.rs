@@ -89,9 +89,10 @@
 //! ```
 //!
 //! After a failure with an unknown outcome, `failed` has the name of the step, until the next instance begins. The lease of
-//! the list has the name `steps/default`. To run a step again, or to record one that was applied by hand, change the array
-//! while no instance runs steps.
+//! the list has the name `steps/default`. [`mark`](Migrations::mark) records a step that was applied by hand, with `by`, who
+//! did it. [`unmark`](Migrations::unmark) lets a step run again: `unmarked` has the last 100 of them, with `by` and the time.
 
+mod marks;
 mod order;
 mod record;
 mod results;

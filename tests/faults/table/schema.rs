@@ -85,6 +85,9 @@ impl Operations for Instance {
     fn operations() -> Vec<Call<Self>> {
         calls! { Instance;
             Steps, "Migrations::run", "", |m| m.migrations().run().await;
+            Steps, "Migrations::mark", "", |m| m.migrations().mark("c", "ann").await.map(drop);
+            Steps, "Migrations::unmark", "", |m| m.migrations().unmark("c", "ann").await.map(drop);
+            Steps, "Migrations::release_lease", "", |m| m.migrations().release_lease("ann").await.map(drop);
             Reads, "Migrations::status", "", |m| m.migrations().status().await;
         }
     }

@@ -6,7 +6,7 @@ use mongodb::Collection;
 use mongodb::bson::Document;
 
 use super::operation::Promise::{Atomic, Reads, Steps};
-use super::operation::{Call, Model, Of, Operations, calls, indexes, retry_policy};
+use super::operation::{Call, Model, Of, Operations, calls, indexes, retry_policy, serialized};
 use support::archive::sales::old;
 use support::archive::users::{MONTH, entry, user};
 use support::common::all;
@@ -76,6 +76,7 @@ impl Operations for Users {
                 m.trash.ensure_indexes().await.map(drop)
                 => prepare(|m| m.deleted.drop_indexes().await.unwrap());
             Reads, "Trash::list", "", |m| m.trash.list().newest_first().limit(3).page().await;
+            Reads, "Trash::verify", "", |m| serialized(m.trash.verify().stream()).await;
             Reads, "Trash::ensure_sharded", "plan", |m| m.trash.ensure_sharded().plan().await.map(|plan| plan.len());
             Reads, "Trash::verify_shard_keys", "", |m| m.trash.verify_shard_keys().await;
             Reads, "Trash::delete_before + DeleteBefore::plan", "", |m|

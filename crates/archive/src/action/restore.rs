@@ -90,6 +90,7 @@ impl<D> Archive<D> {
     ///
     /// # Errors
     /// - The errors of [`run`](Self::run).
+    /// - [`DuplicateKey`]: a unique index of the collection refused a document, with all others restored.
     /// - [`InvalidArgument`]: the server refuses the filter.
     pub fn restore_many(&self, filter: Document) -> RestoreMany<'_> {
         RestoreMany::with_defaults(self.shared(), filter, Vec::new())

@@ -30,7 +30,8 @@ impl<D> Archive<D> {
     /// The oldest documents first. The age is the age of the archive's settings, unless the call has a [time](Run::before).
     ///
     /// A document whose `_id` is in the archive already was inserted again: it stays, and is counted as a
-    /// [conflict](Moved::conflicts), unless [`replace_archived`](Run::replace_archived) is set.
+    /// [conflict](Moved::conflicts), unless [`replace_archived`](Run::replace_archived) is set. So is one that a unique index of the
+    /// archive refuses. [`verify`](Self::verify) names both.
     ///
     /// A document that others write is tried again at the end, for the time of the [retry
     /// policy](mongo_patterns_core::RetryPolicy), by default 2 minutes. Then it stays, and is counted as
@@ -67,11 +68,11 @@ impl<D> Archive<D> {
     /// With all other documents archived, for the first [document](Error::document_id) that the archive refused, which stays
     /// in its [collection](Error::document_namespace):
     ///
-    /// - [`DuplicateKey`], [`ValidationFailed`]: by a unique index or the validator.
+    /// - [`ValidationFailed`]: by the validator.
     /// - [`AlreadyExists`]: the archive has the `_id` of a [related](crate::ArchiveBuilder::related) document.
     ///
     /// With [`keep_newest_by`](crate::ArchiveBuilder::keep_newest_by), a document that cannot move ends the run, with
-    /// [`Contention`] too. After an error of the driver, some chunks are archived: call it again.
+    /// [`DuplicateKey`] and [`Contention`] too. After an error of the driver, some chunks are archived: call it again.
     pub fn run(&self) -> Run<'_> {
         Run::with_defaults(self.shared(), None, false, Vec::new())
     }

@@ -5,5 +5,6 @@ mod delete_before;
 mod list;
 mod restore;
 mod through;
+mod verify;
 
 pub use delete::Delete;

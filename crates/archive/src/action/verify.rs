@@ -1,3 +1,5 @@
+mod refused;
+
 #[allow(unused_imports)] // the documentation links to them
 use mongo_patterns_core::ErrorKind::SettingsMismatch;
 use mongo_patterns_core::action::one_batch;
@@ -22,8 +24,8 @@ use crate::transfer::ids_of;
 const BATCH: u32 = 1000;
 
 impl<D> Archive<D> {
-    /// Checks both collections: whether a document is in both, whether each age is a date, and whether
-    /// [related](crate::ArchiveBuilder::related) documents are where their document is.
+    /// Checks both collections: whether a document is in both, whether a unique index of the archive refuses an old one, and whether
+    /// each age is a date. And whether [related](crate::ArchiveBuilder::related) documents are where their document is.
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
@@ -36,12 +38,13 @@ impl<D> Archive<D> {
     /// # }
     /// ```
     ///
-    /// [`verify`](mongo_patterns_core::verify) says what is true of the verifications of all patterns. There is no repair,
-    /// which would have to guess which of two documents is needed.
+    /// [`verify`](mongo_patterns_core::verify) says what is true of the verifications of all patterns, and
+    /// [`repair`](Self::repair) what can be repaired.
     ///
     /// # Cost
     /// Two round trips for each 1000 documents of the archive, and for each 1000 related documents. The server reads all
-    /// documents of both collections to check their ages.
+    /// documents of both collections to check their ages. For each unique index of the archive, two round trips for each
+    /// 1000 documents that are old enough.
     pub fn verify(&self) -> Verify<'_, Problem> {
         let shared = self.shared();
         Verify::new(shared.ensure(), move |reporter| {
@@ -50,7 +53,11 @@ impl<D> Archive<D> {
     }
 }
 
-async fn find_problems(shared: &Shared, mut reporter: Reporter<'_>, mut results: Results<Finding>) -> Result<()> {
+pub(super) async fn find_problems(
+    shared: &Shared,
+    mut reporter: Reporter<'_>,
+    mut results: Results<Finding>,
+) -> Result<()> {
     let (current, archived) = (&shared.current, &shared.archived);
     let options = |field: &str| {
         FindOptions::builder()
@@ -67,6 +74,7 @@ async fn find_problems(shared: &Shared, mut reporter: Reporter<'_>, mut results:
         let ids = in_both(shared, &ids_of(&batch)).await?;
         results.add_all(findings(archived, ids, Problem::InBoth)).await;
     }
+    refused::find(shared, &mut results).await?;
     for collection in [current, archived] {
         let filter = query::without_date(shared.age_field());
         let mut rows = send::find_rows(collection, filter, send::latest(options("_id"))).await?;

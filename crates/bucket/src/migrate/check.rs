@@ -9,7 +9,7 @@ use mongodb::bson::spec::BinarySubtype;
 use mongodb::bson::{Binary, Bson, Document, Uuid, doc};
 use mongodb::options::FindOneOptions;
 
-use crate::migrate::migration::{Compared, Chunks, Direction, Migration, failed, read_from};
+use crate::migrate::migration::{Chunks, Compared, Direction, Migration, failed, read_from};
 use crate::migrate::selection::check_any_valid;
 use crate::query::chunk::any_document;
 use crate::query::compare::{Keys, other_keys};

@@ -1,6 +1,9 @@
 //! The options of the archive.
 
-use super::{Create, DryRun, Pace};
+use clap::ValueEnum;
+use mongo_patterns_archive::action::Keep;
+
+use super::{Confirmation, Create, DryRun, Pace};
 use crate::document_settings::ArchiveSettings;
 use crate::shard::ShardOptions;
 
@@ -43,10 +46,38 @@ pub(crate) enum ArchiveVerb {
     },
     /// Finds documents that are in both collections, ages that are not dates, and related documents without theirs
     Verify,
+    /// Deletes one of two documents with one _id: the older one by its age, or the one that is not to be kept
+    Repair {
+        /// Keeps the document there, whatever its age and its content are.
+        #[arg(long, value_name = "PLACE")]
+        keep_in: Option<Place>,
+        #[command(flatten)]
+        dry_run: DryRun,
+        #[command(flatten)]
+        confirmation: Confirmation,
+    },
     /// Shows the indexes that the pattern needs
     Indexes(Create),
     /// Shards both collections on a sharded cluster, and creates the indexes
     Shard(ShardOptions),
+}
+
+/// Where a document is.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Place {
+    /// The archive.
+    Archive,
+    /// The collection.
+    Collection,
+}
+
+impl From<Place> for Keep {
+    fn from(place: Place) -> Self {
+        match place {
+            Place::Archive => Self::Archived,
+            Place::Collection => Self::Current,
+        }
+    }
 }
 
 /// The documents that a command takes.

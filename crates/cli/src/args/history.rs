@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 
-use super::options::{DryRun, Listing, Pace, Setup};
+use super::options::{Confirmation, DryRun, Listing, Pace, Setup};
 use crate::settings::HistorySettings;
 
 #[derive(Debug, clap::Args)]
@@ -30,6 +30,8 @@ pub(crate) enum HistoryVerb {
     Verify(Listing),
     /// Repairs the findings of verify
     Repair(DryRun),
+    /// Deletes the oldest revisions of a document for good
+    Prune(PruneOptions),
     #[command(flatten)]
     Setup(Setup),
     /// Lists the revisions of a document, the newest first
@@ -56,6 +58,28 @@ pub(crate) struct HistoryMigration {
     pub(crate) embedded_versions: Option<String>,
     #[command(flatten)]
     pub(crate) pace: Pace,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct PruneOptions {
+    /// The id of the document: MongoDB Extended JSON, such as 5 or {"$oid": ".."}; other text is a string.
+    #[arg(value_name = "ID", allow_hyphen_values = true)]
+    pub(crate) document: String,
+    /// Keeps the revisions that are needed to read the document as of this time, such as 2026-11-23T12:00:00Z, or later.
+    #[arg(
+        long,
+        value_name = "TIME",
+        required_unless_present = "keep_last",
+        conflicts_with = "keep_last"
+    )]
+    pub(crate) before: Option<String>,
+    /// Keeps this number of the newest revisions.
+    #[arg(long, value_name = "REVISIONS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) keep_last: Option<u64>,
+    #[command(flatten)]
+    pub(crate) dry_run: DryRun,
+    #[command(flatten)]
+    pub(crate) confirmation: Confirmation,
 }
 
 #[derive(Debug, clap::Args)]

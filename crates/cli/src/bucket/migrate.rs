@@ -29,6 +29,7 @@ impl<K: Key> Work<'_, K> {
         let key = flat_key(self.settings)?;
         let migrate = Migrate {
             selection: Some(&options.selection),
+            filtered: Some((flat.clone(), options.selection.filter()?)),
             ..Migrate::new(self.context, &self.buckets, mode, "items")
         };
         if options.back {

@@ -4,12 +4,12 @@ use futures::TryStreamExt;
 use mongodb::bson::{Bson, Document, doc};
 use serde_json::json;
 
-use super::{PATTERN, Work};
+use super::{Work, id_of_revision};
 use crate::analyze::{Managed, managed};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{Summary, grouped};
 use crate::progress::Progress;
-use crate::settings::{HistorySettings, need};
+use crate::settings::HistorySettings;
 
 /// The numbers of revisions that could be kept.
 const KEEP: [i64; 4] = [1, 10, 100, 1000];
@@ -18,10 +18,7 @@ impl Work<'_> {
     /// Prints the numbers.
     pub(super) async fn analyze(&self, settings: &HistorySettings) -> Outcome {
         let output = self.context.output;
-        let id = match need(settings.id.as_ref(), PATTERN, "id")? {
-            "_id" => settings.document_id.as_deref().unwrap_or("documentId"),
-            id => id,
-        };
+        let id = id_of_revision(settings)?;
         let revisions = self.documents.revisions_collection();
         let namespace = revisions.namespace();
         let current = self.documents.collection();
@@ -42,7 +39,7 @@ impl Work<'_> {
                 integer(&row, &format!("saved{keep}")),
             );
             output.text(&format!(
-                "keep_last({keep}): deletes {} revisions, about {} bytes",
+                "--keep-last {keep}: deletes {} revisions, about {} bytes",
                 grouped(deleted),
                 grouped(saved)
             ))?;

@@ -9,7 +9,7 @@ use crate::findings::Check;
 
 impl Work<'_> {
     fn check(&self, verb: &'static str) -> Check<'_> {
-        Check::new(self.context.output, &self.documents, verb, "documents")
+        Check::new(self.context, &self.documents, verb, "documents")
     }
 
     pub(super) async fn verify(&self, listing: Listing) -> Outcome {

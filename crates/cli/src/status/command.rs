@@ -5,7 +5,7 @@ use std::fmt;
 use super::entries::Entry;
 
 /// A command of this program, with its options.
-pub(super) struct Command(String);
+pub(crate) struct Command(String);
 
 /// Begins a command of a pattern.
 pub(super) fn of_program(pattern: &str) -> Command {

@@ -6,7 +6,7 @@ use mongodb::bson::Bson;
 use super::command::{Command, of_program};
 
 /// Returns the command, and which of its options the record does not tell. `None` for a pattern without one.
-pub(super) fn command(record: &MigrationRecord) -> Option<(Command, &'static str)> {
+pub(crate) fn command(record: &MigrationRecord) -> Option<(Command, &'static str)> {
     let settings = &record.settings;
     let text = |name: &str| settings.get_str(name).ok();
     let (source, target) = (text("source")?, record.collection.as_str());

@@ -32,8 +32,7 @@ pub async fn check_filter(
     };
     // The server's text quotes the filter.
     match error.kind() {
-        ErrorKind::Driver => Err(Error::new(
-            ErrorKind::InvalidArgument,
+        ErrorKind::Driver => Err(error.with_kind(ErrorKind::InvalidArgument).with_text(
             "the server refuses the filter, nothing was changed: try it with find() in the shell, without $where, $text and $near",
         )),
         _ => Err(error),

@@ -83,9 +83,29 @@ impl Record {
 
     /// Adds an applied step, as the holder with this fence.
     pub(crate) async fn add(&self, conn: &mut Conn<'_>, fence: i64, step: &str) -> Result<()> {
+        self.change(
+            conn,
+            fence,
+            add(doc! { "name": { "$literal": step }, "applied": "$$NOW" }),
+        )
+        .await
+    }
+
+    /// Adds a step that somebody has applied by hand.
+    pub(crate) async fn mark(&self, fence: i64, step: &str, by: &str) -> Result<()> {
+        let step = doc! { "name": { "$literal": step }, "applied": "$$NOW", "by": { "$literal": by } };
+        self.change(&mut Conn::new(), fence, add(step)).await
+    }
+
+    /// Removes a step that somebody wants to run again.
+    pub(crate) async fn unmark(&self, fence: i64, step: &str, by: &str) -> Result<()> {
+        self.change(&mut Conn::new(), fence, unmark(step, by)).await
+    }
+
+    async fn change(&self, conn: &mut Conn<'_>, fence: i64, stage: Document) -> Result<()> {
         let filter = doc! { "_id": &self.id, "fence": fence };
-        let added = conn.update_one(&self.catalog, filter, vec![add(step)], None).await?;
-        match added.matched_count {
+        let changed = conn.update_one(&self.catalog, filter, vec![stage], None).await?;
+        match changed.matched_count {
             0 => Err(lost()),
             _ => Ok(()),
         }
@@ -133,9 +153,18 @@ fn claim(fence: i64) -> Document {
     } }
 }
 
-fn add(step: &str) -> Document {
-    let step = doc! { "name": { "$literal": step }, "applied": "$$NOW" };
+fn add(step: Document) -> Document {
     doc! { "$set": { "steps": { "$concatArrays": ["$steps", [Bson::from(step)]] } } }
+}
+
+fn unmark(step: &str, by: &str) -> Document {
+    let unmarked = doc! { "name": { "$literal": step }, "by": { "$literal": by }, "at": "$$NOW" };
+    let others = doc! { "$ne": ["$$this.name", { "$literal": step }] };
+    let all = doc! { "$concatArrays": [{ "$ifNull": ["$unmarked", []] }, [unmarked]] };
+    doc! { "$set": {
+        "steps": { "$filter": { "input": "$steps", "cond": others } },
+        "unmarked": { "$slice": [all, -100] },
+    } }
 }
 
 #[cfg(test)]
@@ -144,11 +173,17 @@ mod tests {
 
     #[test]
     fn a_name_is_a_value_and_no_expression() {
+        let step = doc! { "name": { "$literal": "$$ROOT" } };
         assert_eq!(
-            add("$$ROOT"),
-            doc! { "$set": { "steps": { "$concatArrays": [
-                "$steps", [{ "name": { "$literal": "$$ROOT" }, "applied": "$$NOW" }],
-            ] } } }
+            add(step.clone()),
+            doc! { "$set": { "steps": { "$concatArrays": ["$steps", [step]] } } }
         );
+        let unmarked = unmark("$$ROOT", "$by").to_string();
+        assert_eq!(
+            unmarked.matches("{ \"$literal\": \"$$ROOT\" }").count(),
+            2,
+            "{unmarked}"
+        );
+        assert_eq!(unmarked.matches("{ \"$literal\": \"$by\" }").count(), 1, "{unmarked}");
     }
 }

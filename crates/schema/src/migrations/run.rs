@@ -30,7 +30,7 @@ const NO_TRANSACTION: i32 = 251;
 const NO_CREATION: i32 = 72;
 const NOT_IN_TRANSACTION: i32 = 263;
 /// How long a run waits for the release of its lease.
-const RELEASED_WITHIN: Duration = Duration::from_secs(1);
+pub(super) const RELEASED_WITHIN: Duration = Duration::from_secs(1);
 
 impl Migrations {
     /// Applies the steps that have not been applied, in their order. One instance runs them, the others wait for it.
