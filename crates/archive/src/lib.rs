@@ -1,5 +1,5 @@
-//! MongoDB's archive pattern as a typed archive: old documents in a second collection, moved while services write. And a
-//! [trash](#trash) of deleted ones.
+//! MongoDB's archive pattern: old documents move to a second collection while services write. And a [trash](#trash) of
+//! deleted documents.
 //!
 //! The pattern is that of MongoDB's manual, "Archive Data". Documents that are old enough move to a second collection, with
 //! the same bytes:
@@ -48,7 +48,7 @@
 //! # Trash
 //!
 //! A [`Trash`] moves a deleted document to a second collection, with the time and who deleted it. So it can be restored, and
-//! neither a query nor a unique index of the collection sees it:
+//! no query or unique index of the collection sees it:
 //!
 //! ```text
 //! users:         { _id: 2, name: "Joy", email: "joy@example.com" }
@@ -78,18 +78,18 @@
 //! # }
 //! ```
 //!
-//! The usual soft deletion sets a field `deleted`. Then a unique index refuses the address of a deleted user, and every query
-//! has to leave deleted documents out. Against the first, a partial unique index is advised. It covers only documents with the
-//! field that its filter names, so two of those without it can have one address.
+//! The usual soft deletion sets a field `deleted`. Then a unique index refuses the address of a deleted user, and every
+//! query has to leave deleted documents out. A partial unique index covers only documents with the field that its filter
+//! names, so two documents without it can have one address.
 //!
-//! An entry has an `_id` of its own, so a document that is inserted again under its `_id`, and deleted again, has two entries.
-//! Times are those of the clocks of the clients. The server deletes an expired entry within about a minute.
+//! An entry has an `_id` of its own, so a document that is deleted twice has two entries. Times are by the clocks of the
+//! clients. The server deletes an expired entry within about a minute.
 //!
 //! # Related documents of a trash
 //!
-//! [`related`](TrashBuilder::related) names a collection whose documents are deleted with the document to which they belong, such as
-//! the overflow documents of a list or the children of a parent. They become entries of the same trash, which name
-//! their collection, and the entry of their document:
+//! [`related`](TrashBuilder::related) names a collection whose documents are deleted with their document, such as the
+//! overflow documents of a list or the children of a parent. They become entries of the same trash, with the name of their
+//! collection, and the entry of their document:
 //!
 //! ```text
 //! deleted_books: { _id: ObjectId("a"), document: { _id: 7, title: "The Wooden Amulet", has_extras: true, .. }, deletedAt: ISODate(..),
@@ -98,26 +98,24 @@
 //!                  document: { _id: ObjectId("c"), book_id: 7, customers_extra: [..] }, deletedAt: ISODate(..) }
 //! ```
 //!
-//! `database` is that of the collection, if the trash is in another one. [`restore`](Trash::restore) inserts them again,
-//! and [`list`](Trash::list) returns the documents alone. They expire with their document, and [`delete_before`](Trash::delete_before) deletes
-//! them with it. A document of which some are gone by then is not restored. A document that is inserted under the `_id` of a deleted one
-//! has none of them.
+//! `database` is the database of the collection, if the trash is in another one. [`restore`](Trash::restore) inserts them
+//! again, and [`list`](Trash::list) returns only the documents. They expire with their document, and
+//! [`delete_before`](Trash::delete_before) deletes them with it. A document that has lost some of them is not restored.
 //!
-//! What is true of [programs that insert related documents](#related-documents), and of their number, is true here too.
-//! Build the trash with all collections that its entries name: one with other settings refuses to list or restore them.
+//! The limits of [related documents](#related-documents) below hold here too. Build the trash with all collections that its
+//! entries name: with other settings it refuses to list or restore them.
 //!
 //! # Related documents
 //!
 //! Some documents belong together: an outlier and its overflow documents, a history and its revisions, an order and its
-//! lines. [`related`](ArchiveBuilder::related) names the other collection and its field with the id of the document. Then they move together,
-//! in one transaction: in [`run`](Archive::run), [`restore`](Archive::restore), [`restore_many`](Archive::restore_many) and
-//! [`delete_before`](Archive::delete_before). A repository of the pattern over the archived collections reads them unchanged.
+//! lines. [`related`](ArchiveBuilder::related) names the other collection and its field with the id of the document. Then
+//! they move together, in one transaction. A repository of the pattern over the archived collections reads them unchanged.
 //!
-//! - Any number of clients can update and delete related documents at the same time. One that *inserts* a related document also writes the
-//!   document that it belongs to, in one transaction, as the outlier and history patterns do. Otherwise the new document can be left
-//!   behind: [`verify`](Archive::verify) names it as [`Elsewhere`](Problem::Elsewhere).
-//! - A chunk has at most 10,000 related documents, and 16 MiB of them: more halve it. One document can have 100,000, and 32 MiB. With
-//!   more, it stays, is [counted](Moved::too_large), and [`restore`](Archive::restore) refuses it as
+//! - Any number of clients can update and delete related documents concurrently. A client that *inserts* a related document
+//!   also writes the document that it belongs to, in one transaction, as the outlier and history patterns do. Otherwise the
+//!   new document can be left behind: [`verify`](Archive::verify) names it as [`Elsewhere`](Problem::Elsewhere).
+//! - A chunk has at most 10,000 related documents, and 16 MiB of them: more halve it. One document can have 100,000, and 32
+//!   MiB. With more, it stays, is [counted](Moved::too_large), and [`restore`](Archive::restore) refuses it as
 //!   [`TooLarge`](mongo_patterns_core::ErrorKind::TooLarge).
 //! - A document stays, and counts as a conflict, if a unique index of the archive refuses one of its related documents.
 //! - Related documents without their document, such as the revisions of a deleted policy, stay.
@@ -126,8 +124,9 @@
 //!
 //! # Old revisions
 //!
-//! The old revisions of current documents can be archived instead of deleted by `delete_before` of the history: the archive is one of the collection
-//! of the revisions, and [keeps the newest](ArchiveBuilder::keep_newest_by) of the old ones of each document:
+//! Old revisions can be archived instead of deleted by `delete_before` of the history. The archive is an archive of the
+//! collection of the revisions, and [keeps the newest](ArchiveBuilder::keep_newest_by) of the old revisions of each
+//! document:
 //!
 //! ```no_run
 //! # use std::time::Duration;
@@ -144,16 +143,17 @@
 //! # }
 //! ```
 //!
-//! What is left is what `delete_before(id, time)` of the history leaves. A call that restores some of them should restore all of a document.
+//! The collection then contains what `delete_before(id, time)` of the history leaves. Restore all revisions of a document,
+//! or none.
 //!
 //! # When not to use it
 //!
 //! - Old documents are deleted, and not kept: a TTL index does it.
 //! - All documents fit into memory, or old ones are read as often as new ones: a second collection saves nothing.
 //! - The archive is to cost less per byte: a collection of the same cluster does not. Use files: the crate `mongo-patterns-archive-files`.
-//! - A [reference](https://docs.rs/mongo-patterns-reference) follows the collection, or a subset's children are in it: for their
-//!   followers an archived document is a deleted one. Documents that refer to others can be archived: their copies stay as they
-//!   are, unless they are [restored through](action::Restore::through) the references.
+//! - A [reference](https://docs.rs/mongo-patterns-reference) follows the collection, or a subset's children are in it: for
+//!   their followers an archived document is a deleted one. Documents that refer to others can be archived: their copies
+//!   stay as they are, unless they are [restored through](action::Restore::through) the references.
 //!
 //! # Guarantees
 //!
@@ -161,7 +161,7 @@
 //!
 //! - A document is in the collection or in the archive, in exactly one of them for every reader of a snapshot.
 // proof: archive::concurrent::no_write_is_lost_beside_runs_and_restores, faults::table::every_operation_with_a_fault_and_a_drop
-//! - An acknowledged write of another client is in the archived document, or the document stays. A write that comes later finds no
+//! - An acknowledged write of another client is in the archived document, or the document stays. A later write finds no
 //!   document with this `_id`. [`get`](Archive::get) finds it in the archive.
 // proof: archive::concurrent::a_write_between_the_read_and_the_deletion_is_kept, archive::concurrent::no_write_is_lost_beside_runs_and_restores
 //! - A document keeps all of its bytes.
@@ -172,13 +172,13 @@
 // proof: conformance::migrations::interrupted::a_migration_that_fails_or_is_dropped_at_a_command_resumes
 //! - [Related](#related-documents) documents are where their document is.
 // proof: archive::books_concurrent::no_push_is_lost_beside_runs_and_restores, archive::policies::no_revision_is_lost_beside_runs_and_restores, faults::table::every_operation_with_a_fault_and_a_drop
-//! - Of the documents that [`keep_newest_by`](ArchiveBuilder::keep_newest_by) concerns, none moves before an older one of its value.
+//! - With [`keep_newest_by`](ArchiveBuilder::keep_newest_by), no document moves before an older document of its value.
 // proof: archive::revisions::an_interrupted_run_leaves_no_gap, archive::revisions::writers_beside_runs_leave_no_gap, archive::revisions::a_revision_that_cannot_move_ends_the_run
-//! - A document that another client writes all the time does not stop a run, nor does one that the archive refuses. All others
-//!   move, however short the retry policy is. At its end, a run spends the time of the policy once on documents that others write.
+//! - A document that another client writes all the time, or that the archive refuses, does not stop a run. All others move.
+//!   At its end, a run spends the time of the retry policy once on documents that others write.
 // proof: archive::concurrent::a_document_that_others_hold_does_not_stop_a_run, archive::concurrent::documents_that_others_hold_hold_up_no_other_one, archive::concurrent::documents_that_others_hold_for_a_while_are_archived, archive::concurrent::a_run_spends_the_time_of_the_policy_once, archive::run::a_document_that_the_archive_refuses_does_not_stop_a_run
-//! - From the first page of [`list`](Archive::list) to the last, a document that does not change is on one page, whatever moves between
-//!   two pages.
+//! - From the first page of [`list`](Archive::list) to the last, a document that does not change is on one page, whatever
+//!   moves in between.
 // proof: archive::pages::each_document_is_on_one_page_beside_runs_and_restores
 //! - Ids and values are never interpreted.
 // proof: archive::values::ids_of_all_types_move_and_are_found
@@ -192,17 +192,16 @@
 // proof: archive::trash_concurrent::one_of_several_deletions_finds_the_document
 //! - A unique value of a deleted document is free. When another document has it, a restore is refused, with nothing changed.
 // proof: archive::trash::a_unique_value_is_free_after_a_deletion_and_refuses_a_restore_when_it_is_taken
-//! - [Related](#related-documents-of-a-trash) documents are where their document is. Each deletion keeps its own, and all of them
-//!   are restored, or none.
+//! - [Related](#related-documents-of-a-trash) documents are where their document is. All of them are restored, or none.
 // proof: together::trash_with_related::an_id_that_is_deleted_twice_keeps_its_lists_apart, together::trash_with_related::a_part_of_a_list_is_never_restored, together::trash_with_related_concurrent::no_push_is_lost_beside_deletions_and_restores, together::trash_with_related_concurrent::a_dropped_call_moves_a_whole_or_nothing, faults::table::every_operation_with_a_fault_and_a_drop
 //! - A document that is restored [through](action::Restore::through) its references has current copies of existing sources,
-//!   whatever others write at the same time. This is true of an archive too.
+//!   from a trash and from an archive.
 // proof: together::restored::copies_are_current_after_a_restore, together::restored::no_restored_order_dangles_beside_writers_of_sources
 //! - No entry is overwritten, and a restore takes the newest one of its `_id`.
 // proof: archive::trash::a_document_that_is_deleted_several_times_is_kept_each_time
 //! - A document keeps all of its bytes, and ids and values are never interpreted.
 // proof: archive::trash::documents_keep_their_bytes_under_ids_of_all_types
-//! - A document whose entry would be too large stays, and so does one with such a related document.
+//! - A document whose entry, or whose related entry, would be too large stays.
 // proof: archive::trash::a_document_whose_entry_would_be_too_large_stays, together::trash_with_related::a_related_document_whose_entry_would_be_too_large_stays
 //!
 //! The caller's filters and the documents to keep are filters of the driver: do not build them from text of users.
@@ -227,16 +226,14 @@
 //! | [`Trash::verify`] | 2, and 1 for each 1000 entries | all |
 //!
 //! A repository that has not called `ensure_indexes` checks the indexes once, at the first [`list`](Archive::list),
-//! [`due`](Archive::due), [`Trash::list`] or [`Trash::restore`], with one more round trip for each collection with indexes. An
-//! index of a planned name with only some of the documents would hide the others.
+//! [`due`](Archive::due), [`Trash::list`] or [`Trash::restore`], with one more round trip for each collection with indexes.
 // proof: archive::calls::an_index_with_some_of_the_documents_is_refused, archive::trash::an_index_with_some_of_the_entries_is_refused
 //!
-//! With [related](#related-documents) documents, each chunk takes one round trip more for each of their collections, and three more if it has
-//! some. [`Trash::delete`] takes one round trip more for each of its related collections, and two for each that has some of the
-//! document, and [`Trash::restore`] two, and one for each such collection. [`Trash::list`] examines the entries of related documents
-//! too, and [`Trash::delete_before`] takes two round trips for each chunk.
+//! With [related](#related-documents) documents, each chunk takes one round trip more for each of their collections, or four
+//! if there are some. [`Trash::delete`] takes one or three more for each of its related collections. [`Trash::restore`]
+//! takes two more, and one for each such collection.
 //!
-//! The writes of a service are those of the driver: they need no version and no guard.
+//! A service writes with the driver: its writes need no version and no guard.
 
 pub mod action;
 mod builder;

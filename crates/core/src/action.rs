@@ -2,10 +2,11 @@
 //!
 //! Every method of a repository returns an action: a `#[must_use]` struct with setters for its options. It borrows the
 //! repository and, if the caller sets one, the session. Awaiting it turns it into an [`ActionFuture`], which runs in a
-//! `tracing` span and names the operation in its error.
+//! `tracing` span.
 //!
-//! The type of an action is no part of the stable API: a call without options returns a [`Write`] or a [`Read`], and a type of its own
-//! when it gets an option. So await the action, or keep it as a future or a stream. Its result and its setters are stable:
+//! The type of an action is no part of the stable API: a call without options returns a [`Write`] or a [`Read`], and a type
+//! of its own when it gets an option. So await the action, or keep it as a future or a stream. Its result and its setters
+//! are stable:
 //!
 //! ```no_run
 //! use std::future::IntoFuture;
@@ -41,16 +42,15 @@
 //! Most actions have a setter `session`. With it, all commands of the action run in the caller's session, and in its
 //! transaction if one has started. Then nothing takes effect before the caller commits, and the action does not retry: it
 //! returns the error with the driver's labels, so that the driver's `and_run2` retries the whole transaction. The server
-//! aborts a transaction after an error of a write, such as that of a duplicate key.
+//! aborts a transaction after an error of a write, such as a duplicate key.
 //!
 //! # Time limits
 //!
-//! Reads have a setter `max_time`, and a builder has one for all reads of its repository. The server ends a command of the
-//! read that takes longer (`maxTimeMS`), so that an expensive read ends also if its caller has given up. The error
-//! has the kind [`Driver`](crate::ErrorKind::Driver) and the server's code 50, and nothing else follows from it. A limit of
-//! less than a millisecond is one millisecond, and one of more than `i32::MAX` milliseconds is that.
+//! Reads have a setter `max_time`, and a builder has one for all reads of its repository. The server ends a command that
+//! takes longer (`maxTimeMS`), also if its caller has given up. The error has the kind [`Driver`](crate::ErrorKind::Driver)
+//! and the server's code 50. A limit is at least one millisecond, and at most `i32::MAX`.
 //!
-//! A write has no such limit: ended by the server, its outcome would be unknown. Bound it by a timeout of its future.
+//! A write has no such limit: if the server ended it, its outcome would be unknown. Bound it by a timeout of its future.
 //!
 //! # Cancel safety
 //!
@@ -74,17 +74,16 @@
 //!
 //! A dropped call is not an error: retry it as one whose [outcome is unknown](crate::Error::is_outcome_unknown).
 //!
-//! Drop a future, or poll it to its end. A call that is neither polled nor dropped, such as one of a `buffered` stream
+//! Drop a future, or poll it to its end. A call that is neither polled nor dropped, such as a call of a `buffered` stream
 //! whose reader awaits something else, lets the next call for its document wait.
 //!
-//! The tasks run on the tokio runtime of the call. Before a runtime ends, [`drain`](crate::drain) waits for them.
-//! Otherwise the server may still execute a command in flight, and aborts an open transaction up to
-//! 90 seconds after its start, with the default of `transactionLifetimeLimitSeconds`.
+//! The tasks run on the tokio runtime of the call. Before a runtime ends, [`drain`](crate::drain) waits for them. Otherwise
+//! the server may still execute a command in flight, and aborts an open transaction up to 90 seconds after its start, with
+//! the default of `transactionLifetimeLimitSeconds`.
 //!
-//! Several runtimes of a process can share a repository, such as a static one under `#[tokio::test]`, if the client's runtime
-//! lives. If calls of two runtimes join and one runtime ends, the calls of the other runtime send again what was not sent.
-//! An item that the ended runtime had sent is an error of the kind [`Network`](crate::ErrorKind::Network), whose outcome is
-//! unknown.
+//! Several runtimes of a process can share a repository, if the client's runtime lives. If calls of two runtimes join and
+//! one runtime ends, the other calls send again what was not sent. An item that the ended runtime had sent is an error of
+//! the kind [`Network`](crate::ErrorKind::Network).
 //!
 //! # Errors
 //!

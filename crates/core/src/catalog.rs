@@ -1,33 +1,32 @@
 //! The catalog: one collection in each database, with the settings of its managed collections.
 //!
-//! `ensure_indexes()` stores the settings of a repository in the collection [`mongo_patterns`](COLLECTION) of its
-//! database, and refuses other settings afterwards. `verify()`, `repair()`, `follow()` and all migrations compare their
-//! settings with it first, by one read. Plain reads and writes do not read it, but for those that replace or delete a document
+//! `ensure_indexes()` stores the settings of a repository in the collection [`mongo_patterns`](COLLECTION) of its database,
+//! and refuses other settings afterwards. `verify()`, `repair()`, `follow()` and all migrations compare their settings with
+//! it first, by one read. Plain reads and writes do not read it, except calls that replace or delete a document
 //! ([once](#owners)).
 //!
 //! A call that rewrites or deletes stored documents needs an entry: a repair, a rebuild, and a migration within its
-//! collections. `ensure_indexes()` stores one for existing documents only if they fit: a sample of them has the fields, no
-//! index of other settings exists, and no document has a value of the application in a field that only the pattern writes.
-//! Dry runs and plans of repairs need none.
+//! collections. Dry runs and plans need none. `ensure_indexes()` stores an entry for existing documents only if they fit: a
+//! sample has the fields, no index of other settings exists, and no document has a value of the application in a field of
+//! the pattern.
 //!
 //! # Owners
 //!
-//! An entry also has what its repository owns: the fields that only it may write, such as the flag of a list, and its second
-//! collection. `ensure_indexes()` and all other calls that read the catalog refuse a field or a second collection that another
-//! entry owns, with `SettingsMismatch`, and name the call of the builder that chooses another one. Two patterns of which one
-//! makes several documents of a thing and the other takes each document for one thing, such as intervals and embedded
-//! children, are refused in one collection. Of two such repositories that call `ensure_indexes()` at the same time, at most one
-//! succeeds.
+//! An entry also says what its repository owns: the fields that only it may write, such as the flag of a list, and its
+//! second collection. Calls that read the catalog refuse a field or a second collection that another entry owns, with
+//! `SettingsMismatch`, and name the call of the builder that chooses another one. In one collection, a pattern with several
+//! documents of a thing, such as intervals, excludes patterns for which each document is one thing. Of two such repositories
+//! that call `ensure_indexes()` concurrently, at most one succeeds.
 //!
-//! A call that replaces a document, or restores it, keeps what other entries own in it: the stored values of their fields stay,
-//! whatever the new document has. The version of the schema pattern is different: that of the new document counts, and the stored one
-//! stays if it has none. An update by operators that names such a field is refused. A call that deletes a document is refused where
-//! documents of another repository depend on it, and names the call that deletes both.
+//! A call that replaces or restores a document keeps the stored values of fields that other entries own. The version of the
+//! schema pattern is different: the new document's version counts, and the stored one stays if it has none. An update by
+//! operators that names an owned field is refused. A call that deletes a document is refused where documents of another
+//! repository depend on it, and names the call that deletes both.
 //!
-//! `ensure_indexes()` learns of the other entries by the read that it makes anyway. A repository without this call reads them once,
-//! before its first call that needs them, and again after this process has stored another entry of the collection. Other processes know a
-//! new repository after their restart: call its `ensure_indexes()`, and restart the programs that replace or delete these documents,
-//! before it writes.
+//! `ensure_indexes()` learns of the other entries by the read that it makes anyway. A repository without this call reads
+//! them once, before its first call that needs them, and again after this process has stored another entry of the
+//! collection. Other processes know a new repository after their restart. So call its `ensure_indexes()`, and restart the
+//! programs that replace or delete these documents, before it writes.
 //!
 //! The names of collections are compared within one catalog, so two databases can share a second collection in a third one
 //! unnoticed. The entry of a repository that is no longer used can be deleted.
@@ -60,33 +59,32 @@
 //!
 //! `settings` has all settings of the stored form; a missing one is `null`. `owns` has fields and second collections, with
 //! their `database` if it is another one. Entries with the same word in `shared` can both have a field, which only the one
-//! with `alone` writes, if there is one. A field with `content` belongs to the content of a document. `dependents` has the
-//! call that deletes a document with what depends on it, and the collection of what does, if there is only one. `indexes` has
-//! the names of the indexes that the repository needs. The next `ensure_indexes()` adds what an entry of an earlier version lacks. While a repository looks for other owners, its new entry is
-//! `unconfirmed`. `format` is the version of this form.
-//! Where the type of a repository knows the type of its keys, as that of buckets does, `key_type` is their BSON type, by its
-//! name in `$jsonSchema`: `int` for all types of integers, which have one form. An entry of a version without this setting
-//! is valid for keys of each type, and the next `ensure_indexes()` adds it. Other ids are of any type, which is not stored.
-//! `verified` is the outcome of the last `verify` of the command line. `library` is the version of the crate that wrote the settings. The times are those of the server.
+//! with `alone` writes. A field with `content` belongs to the content of a document. `dependents` has the call that deletes
+//! a document with its dependents, and their only collection. `indexes` has the names of the required indexes. The next
+//! `ensure_indexes()` adds what an entry of an earlier version lacks. While a repository looks for other owners, its new
+//! entry is `unconfirmed`. `format` is the version of this form.
+//!
+//! `key_type` is the BSON type of the keys, by its name in `$jsonSchema`, if the type of a repository knows it: `int` for
+//! all integers. `verified` is the outcome of the last `verify` of the command line. `library` is the version of the crate
+//! that wrote the settings. The times are the server's.
 //!
 //! The same collection has the progress of migrations, with the `_id` `{ kind: "migration", collection }`, where the
-//! collection is the target ([`migrations`] lists them, and
-//! [`forget_migration`] deletes one), the positions of followers, with the `_id` `{ kind: "follower", name }`,
-//! [leases](crate::lease), with the `_id` `{ kind: "lease", name }`, and the steps that the schema pattern has applied,
-//! with the `_id` `{ kind: "steps", name }`. And it has the records of the files of an archive, with the `_id`
-//! `{ kind: "archive_file", collection, name }`.
+//! collection is the target ([`migrations`] lists them, and [`forget_migration`] deletes one). It has the positions of
+//! followers, with the `_id` `{ kind: "follower", name }`, [leases](crate::lease), with the `_id` `{ kind: "lease", name }`,
+//! and the applied steps of the schema pattern, with the `_id` `{ kind: "steps", name }`. And it has the records of the
+//! files of an archive, with the `_id` `{ kind: "archive_file", collection, name }`.
 //!
 //! # Permissions
 //!
-//! A user who may only read needs `find` on the collection. A user without it works as if there were no entry, and
-//! so cannot repair, and its calls that replace a document keep nothing of other repositories.
+//! A user who may only read needs `find` on the collection. Without it, a user works as if there were no entry: it cannot
+//! repair, and its calls that replace a document keep no fields of other repositories.
 //!
 //! # Design
 //!
 //! ## Why are settings not compared by every read and write?
 //!
-//! A write names its index in a hint, and the name contains the fields and the page size, so the server refuses a write
-//! with other ones. An operator's call that rewrites a whole collection has no such protection.
+//! A write names its index in a hint, and the name contains the fields and the page size, so the server refuses a write with
+//! other settings. A call that rewrites a whole collection has no such protection.
 
 mod entry;
 mod filter;

@@ -4,18 +4,18 @@
 //!
 //! ## Why is a command that was sent never dropped?
 //!
-//! The driver asks to poll every future to its end. A dropped one gives its session back while its command still runs
-//! on the server, so the next command of that session waits for it; and it closes its connection, so nothing bounds the
-//! commands that wait on the server. So each command owns its session and all its input. If the caller drops the future,
-//! a task takes the command over and polls it to its reply. Without a drop there is no task.
+//! The driver asks to poll every future to its end. A dropped one gives its session back while its command still runs on the
+//! server, so the next command of that session waits. And it closes its connection, so nothing bounds the commands that wait
+//! on the server. So each command owns its session and all its input. If the caller drops the future, a task polls it to its
+//! reply.
 //!
 //! ## What happens to a transaction when a future is dropped?
 //!
-//! The driver aborts the transaction of a dropped session only if the server has answered one of its commands. So the
-//! task that takes a command over aborts its transaction after the reply, and only then frees the [lanes](crate::lanes)
-//! of the call. A call that is dropped between two commands of its own transaction aborts it in a task, too.
+//! The driver aborts the transaction of a dropped session only if the server has answered one of its commands. So the task
+//! aborts its transaction after the reply, and only then frees the [lanes](crate::lanes) of the call. A call that is dropped
+//! between two commands of its own transaction aborts it in a task, too.
 //!
-//! What a caller can rely on is documented at [`action`](crate::action#cancel-safety).
+//! [`action`](crate::action#cancel-safety) documents what a caller can rely on.
 //!
 //! A call in a transaction of the caller must not wait for anything else between two of its commands: dropped there, it
 //! would leave a part of itself in a transaction that the caller may commit. Checks of indexes come first.
@@ -23,11 +23,10 @@
 //! ## What does the caller of a dropped call keep as its session?
 //!
 //! The command on its way needs the caller's session, which the future only borrows. So a spare session replaces it until
-//! the reply, and for good if the future is dropped. An ordinary session would be a trap: it has no transaction, so the
-//! caller's further writes would take effect one by one. The spare is a snapshot session of a client that has no server.
-//! The driver refuses to begin a transaction in it, and every command of any other client, and sends nothing. A snapshot
-//! session of the caller's own client would not do: a replica set refuses a write in it, but the router of a sharded
-//! cluster accepts it.
+//! the reply, and for good if the future is dropped. An ordinary session would have no transaction, so the caller's further
+//! writes would take effect one by one. The spare is a snapshot session of a client that has no server: the driver refuses
+//! to begin a transaction in it, and every command of any other client. A snapshot session of the caller's own client would
+//! not do: a router accepts a write in it.
 
 mod flight;
 mod spare;
@@ -71,7 +70,7 @@ pub struct Conn<'a> {
 enum Kind<'a> {
     /// Each command has a session of its own, by the driver.
     Single,
-    /// A plan: reads are sent as [`Single`](Self::Single) ones are, and the steps of a migration are listed.
+    /// A plan: reads are sent as in [`Single`](Self::Single), and the steps of a migration are listed.
     Plan(Vec<PlannedCommand>, Vec<PlanWarning>),
     Callers {
         session: &'a mut ClientSession,
@@ -178,8 +177,8 @@ impl<'a> Conn<'a> {
     }
 
     /// Sends commands in the lane of a document, and in the session of a caller if there is one. Waits for the lane, and
-    /// keeps it as long as this value, or a command of it that is in flight. In a transaction of the caller it takes none:
-    /// another task could have the lane while it waits for documents that the transaction has locked.
+    /// keeps it as long as this value, or a command in flight. In a transaction of the caller it takes none: another task
+    /// could have the lane while it waits for documents that the transaction has locked.
     pub async fn enter(session: Option<&'a mut ClientSession>, lanes: &Lanes, key: &str) -> Result<Self> {
         let mut conn = Self::of_caller(session).await?;
         if !conn.is_in_transaction() {
@@ -217,8 +216,7 @@ impl<'a> Conn<'a> {
     }
 
     /// Returns whether its reads decide about a write or check stored data. Such a read sees the latest data of the primary,
-    /// whatever the collection is configured for: read preference `primary`, and read concern `local` or that of the
-    /// transaction.
+    /// whatever the collection is configured for.
     pub(crate) fn sees_latest(&self) -> bool {
         !self.is_read
     }
@@ -297,8 +295,7 @@ impl<'a> Conn<'a> {
     /// Runs what the caller does in the transaction of the call, to its end as a command.
     ///
     /// # Errors
-    /// Those of the callback, and [`InvalidArgument`](ErrorKind::InvalidArgument) when the session has no transaction
-    /// afterwards.
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) when the session has no transaction afterwards.
     pub fn callback(&mut self, callback: Callback) -> BoxFuture<'_, Result<()>> {
         let done = self.send(move |session| match session {
             None => Box::pin(async { Err(has_none()) }),

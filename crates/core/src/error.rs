@@ -32,11 +32,11 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// The error of every call: its kind, the operation, the collection, and what to do.
 ///
 /// Its text, [`Debug`] and [`source`](std::error::Error::source) never contain user values: no keys, no items, and no
-/// messages of the server, which quote both. Accessors have the rest: [`key`](Self::key),
-/// [`document_id`](Self::document_id), and [`as_driver_error`](Self::as_driver_error).
+/// messages of the server. Accessors do: [`key`](Self::key), [`document_id`](Self::document_id), and
+/// [`as_driver_error`](Self::as_driver_error).
 ///
 /// It converts into the driver's error and back, so `?` works in a callback of the driver's transactions. A driver's error
-/// with labels keeps them, so the driver retries the transaction. Any other one is the same afterwards, with its kind.
+/// with labels keeps them, so the driver retries the transaction.
 ///
 /// ```
 /// # use mongo_patterns::{Error, ErrorKind};
@@ -135,8 +135,8 @@ impl Error {
         self
     }
 
-    /// Sets the path of a value in the stored document, below a path of the settings. Its text has only that one: any other name can
-    /// be a key of a map, and so a user value.
+    /// Sets the path of a value in the stored document, below a path of the settings. The error's text has only the path of
+    /// the settings, because any other name can be a key of a map.
     #[doc(hidden)]
     #[must_use]
     pub fn in_path(mut self, above: &str, path: &str) -> Self {
@@ -147,7 +147,7 @@ impl Error {
         self
     }
 
-    /// Sets the collection of the stored document, if there is one, when it is not that of the operation.
+    /// Sets the collection of the stored document, if it differs from the collection of the operation.
     #[doc(hidden)]
     #[must_use]
     pub fn of_collection(mut self, collection: &Collection<RawDocumentBuf>) -> Self {
@@ -243,16 +243,16 @@ impl Error {
         self.0.document_id.as_ref()
     }
 
-    /// Returns the database and the collection of the stored document, which can be another one than that of the
-    /// [operation](Self::namespace), such as the one with the overflow documents.
+    /// Returns the database and the collection of the stored document, such as the overflow collection. It can differ from
+    /// the collection of the [operation](Self::namespace).
     pub fn document_namespace(&self) -> Option<&Namespace> {
         self.0.document_id.as_ref()?;
         self.0.document_in.as_ref().or(self.namespace())
     }
 
-    /// Returns the field of the stored document, such as `count`, or a path, such as `reviews.3.stars` for a value that cannot be
-    /// [decoded](ErrorKind::Decode). Such a path can contain the key of a map, which is a user value: take care where you log it. The text
-    /// has only its part that comes from the settings.
+    /// Returns the field of the stored document, such as `count`, or a path, such as `reviews.3.stars` for a value that
+    /// cannot be [decoded](ErrorKind::Decode). Such a path can contain the key of a map, which is a user value: take care
+    /// where you log it.
     pub fn field(&self) -> Option<&str> {
         self.0.path.as_ref().or(self.0.field.as_ref()).map(String::as_str)
     }
@@ -272,10 +272,9 @@ impl Error {
         self.0.tried.map(|(_, elapsed)| elapsed)
     }
 
-    /// Returns how many items of a batch are stored despite the error: always the first ones. For a stream with several
-    /// keys, all items of the error's key before this position of the stream are stored. If the
-    /// [outcome is unknown](Self::is_outcome_unknown), more can be stored. `None` in a transaction of the caller, where
-    /// nothing is stored before the commit.
+    /// Returns how many items of a batch are stored despite the error: always the first ones. Of a stream with several keys,
+    /// all items of the error's key before this position are stored. If the [outcome is unknown](Self::is_outcome_unknown),
+    /// more can be stored. `None` in a transaction of the caller.
     ///
     /// ```
     /// # use mongo_patterns::{Error, ErrorKind};

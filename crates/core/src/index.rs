@@ -51,7 +51,7 @@ pub struct PlannedIndex {
     pub partial_filter: Option<Document>,
     /// How many seconds after the date in its field the server removes a document, if it does.
     pub expire_after_seconds: Option<u32>,
-    /// Whether one with another name and further fields does as well, which another pattern may have created.
+    /// Whether an index with another name and further fields does as well, which another pattern may have created.
     or_longer: bool,
     /// The name of the one that it replaces, which an earlier version has created.
     replaces: Option<String>,
@@ -120,8 +120,7 @@ impl PlannedIndex {
         self
     }
 
-    /// Returns whether it supports a shard key: it has all documents, each once, and starts with the key. A path may lead
-    /// into an array, of which it would have each element.
+    /// Returns whether it supports a shard key: it has all documents, each once, and starts with the key.
     pub(crate) fn supports(&self, key: &Document) -> bool {
         let is_path = |field: &String| field.contains('.');
         self.unique

@@ -1,7 +1,7 @@
 //! Leases: work that one process at a time does, such as a migration.
 //!
 //! A [`Lease`] has a name in its database. [`acquire`](Lease::acquire) gives it to one holder for a time, which the holder
-//! renews. The lease of a holder that dies ends by itself, and the next one acquires it.
+//! renews. If a holder dies, its lease ends, and another holder acquires it.
 //!
 //! ```no_run
 //! use mongo_patterns::lease::Lease;
@@ -21,7 +21,7 @@
 //!
 //! - One document decides, and the server's clock: no two holders have the lease at the same time of that clock.
 // proof: schema::lease::one_of_many_acquires_it_and_the_next_one_after_its_release
-//! - The [fence](HeldLease::fence) of a holder is greater than those of all holders before it.
+//! - The [fence](HeldLease::fence) of a holder is greater than all fences before it.
 // proof: schema::lease::the_fence_grows_after_the_document_was_deleted, schema::lease::a_lease_that_has_ended_goes_to_the_next_and_its_holder_finds_out
 //! - The lease of a holder that dies, or whose future is dropped, ends after the time to live.
 // proof: schema::lease::a_dropped_acquisition_ends_after_the_time_to_live
@@ -30,10 +30,9 @@
 //!
 //! # Limits
 //!
-//! A lease cannot stop a holder that does not know that it has lost it. The holder's process can be paused, by the
-//! operating system or with its virtual machine, or its last command can still be on its way. In that time, it
-//! and the next holder both work. What must not happen then is refused by the fence: write it into each document that the
-//! holders share, with a filter that a greater one does not match:
+//! A holder can lose its lease without knowing it: its process was paused, or its last command is still on its way. In that
+//! time, it and the next holder both work. The fence prevents that: write it into each document that the holders share, with
+//! a filter that refuses a greater one:
 //!
 //! ```
 //! # use mongo_patterns::mongodb::bson::doc;
@@ -43,9 +42,8 @@
 //! # let _ = (filter, update);
 //! ```
 //!
-//! The clock is that of the primary, or of the router of a sharded cluster. If the clock of the next primary or of another
-//! router is ahead, a lease ends earlier by the difference: choose a time to live well above it. The holder finds out by
-//! its next renewal, and the fence is right in any case. If all clocks were set back by years, leases would last as long.
+//! The clock is the clock of the primary, or of the router of a sharded cluster. If the clock of the next primary or router
+//! is ahead, a lease ends earlier by the difference: choose a time to live well above it. The fence is right in any case.
 //!
 //! # Stored form
 //!
@@ -65,8 +63,8 @@
 //!
 //! ## Why is the fence not 1, 2, 3?
 //!
-//! It is the server's time in milliseconds when the lease was acquired, or one more than the last fence if that is greater.
-//! So it also grows if somebody deletes the document, or restores an old backup.
+//! It is the server's time in milliseconds when the lease was acquired, or one more than the last fence. So it also grows if
+//! somebody deletes the document, or restores an old backup.
 //!
 //! ## Why an update pipeline?
 //!
@@ -123,7 +121,7 @@ impl Lease {
         /// Sets how long the lease lasts after it was acquired or renewed, from 100 milliseconds to a day; 30 seconds by
         /// default.
         ///
-        /// So long the others wait for a holder that died. A holder that is paused for longer loses the lease.
+        /// Others wait this long for a holder that died. A holder that is paused for longer loses the lease.
         #[must_use]
         time_to_live(time: Duration) => time_to_live = time;
     }
@@ -137,8 +135,9 @@ impl Lease {
     /// The lease may be acquired, and then ends after the time to live.
     ///
     /// # Errors
-    /// [`Configuration`](ErrorKind::Configuration) for a time to live out of its range, and those of the driver. After one
-    /// whose [outcome is unknown](Error::is_outcome_unknown), the lease may be acquired, and then ends after the time to
+    /// - [`Configuration`](ErrorKind::Configuration): the time to live is out of its range.
+    ///
+    /// After an [unknown outcome](Error::is_outcome_unknown), the lease may be acquired, and then ends after the time to
     /// live.
     pub fn try_acquire(&self) -> ActionFuture<'_, Option<HeldLease>> {
         action::run(self.call("try_acquire"), self.attempt())
@@ -242,7 +241,7 @@ impl Lease {
 
 /// A lease that this process has acquired; returned by [`Lease::acquire`].
 ///
-/// Dropping it does not release it: a command of the dropped work may still be on its way. The lease then ends after its
+/// Dropping it does not release it, because a command of the dropped work may still be on its way. It then ends after its
 /// time to live.
 pub struct HeldLease(Arc<Held>);
 
@@ -250,14 +249,14 @@ struct Held {
     lease: Lease,
     holder: ObjectId,
     fence: i64,
-    /// When the last command that acquired or renewed it was sent. It lasts at least for the time to live from then on.
+    /// When the last command that acquired or renewed it was sent. It lasts at least for the time to live after that.
     renewed: Mutex<Instant>,
 }
 
 crate::redacted_debug!(HeldLease, |held| "fence" = held.0.fence);
 
 impl HeldLease {
-    /// Returns the fence: a number that is greater than those of all holders before.
+    /// Returns the fence: a number that is greater than all fences of this lease before.
     pub fn fence(&self) -> i64 {
         self.0.fence
     }
@@ -281,8 +280,8 @@ impl HeldLease {
         })
     }
 
-    /// Does some work, and renews the lease in the background until the work ends, whatever its result is. Work that blocks
-    /// the only thread of its runtime prevents that.
+    /// Does some work, and renews the lease in the background until the work ends. Work that blocks the only thread of its
+    /// runtime prevents that.
     ///
     /// # Cost
     /// One round trip for each third of the time to live.
@@ -291,8 +290,8 @@ impl HeldLease {
     /// The work is dropped, and the lease ends after its time to live.
     ///
     /// # Errors
-    /// [`Contention`](ErrorKind::Contention) when another holder has the lease, or when it could not be renewed before it
-    /// ended. The work is dropped then.
+    /// - [`Contention`](ErrorKind::Contention): another holder has the lease, or it could not be renewed in time. The work
+    ///   is dropped.
     pub async fn keep<T>(&self, work: impl Future<Output = T>) -> Result<T> {
         match select(pin!(work), self.until_lost()).await {
             Either::Left((done, _)) => Ok(done),

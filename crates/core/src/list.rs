@@ -1,7 +1,7 @@
 //! Lists: page by page with tokens, or as a stream.
 //!
-//! A method of a repository that reads a list returns a [`List`]. [`page`](List::page) reads a page of it, with the tokens of
-//! the adjacent ones, and [`stream`](List::stream) all of it. The options are the same for all lists:
+//! A method of a repository that reads a list returns a [`List`]. [`page`](List::page) reads a page with the tokens of the
+//! adjacent pages, and [`stream`](List::stream) reads all. The options are the same for all lists:
 //!
 //! ```no_run
 //! use futures::TryStreamExt;
@@ -28,14 +28,14 @@
 //!
 //! A program polls for items that come later by passing the [`last_token`](Page::last_token) of each page to
 //! [`after`](List::after). Where the newest items are first, it passes the [`first_token`](Page::first_token) to
-//! [`before`](List::before), and reads back until [`previous`](Page::previous) is `None`. An empty page has the position that it was
-//! read from, so that a list can be polled before it has items.
+//! [`before`](List::before), and reads back until [`previous`](Page::previous) is `None`. An empty page has the position
+//! that it was read from.
 //!
 //! # Tokens
 //!
-//! The text of a token is safe in a URL. It stays valid when its item is deleted. A token is a position: in the other order, or in the
-//! list of another id, it selects the items after the same time or number there. It never selects items that the call does not
-//! read. [Pages](crate::pages) refuse a token of another filter or sort.
+//! The text of a token is safe in a URL. It stays valid when its item is deleted. A token is a position: in the other order,
+//! or in the list of another id, it selects the items after the same time or number. It never selects items that the call
+//! does not read. [Pages](crate::pages) refuse a token of another filter or sort.
 
 mod by_number;
 mod page;
@@ -88,15 +88,15 @@ crate::action! {
 }
 
 impl<I, T> List<'_, I, T> {
-    /// Reads the items after a position, in the order of the list. `None` changes nothing, so an optional parameter of a request
-    /// fits. A page has one of the two positions: with both, the call returns [`InvalidArgument`].
+    /// Reads the items after a position, in the order of the list. `None` changes nothing. A page with both positions is
+    /// [`InvalidArgument`].
     pub fn after(mut self, token: impl Into<Option<T>>) -> Self {
         self.tokens.after(token.into());
         self
     }
 
-    /// Reads the last items before a position; they are in the order of the list. `None` changes nothing. Only a
-    /// [`page`](Self::page) has it.
+    /// Reads the last items before a position, in the order of the list. `None` changes nothing. Only a [`page`](Self::page)
+    /// has it.
     pub fn before(mut self, token: impl Into<Option<T>>) -> Self {
         self.tokens.before(token.into());
         self
@@ -124,7 +124,7 @@ impl<'a, I: Send + 'a, T: Clone + Send + Sync + 'a> List<'a, I, T> {
     /// Reads a page.
     ///
     /// # Errors
-    /// [`InvalidArgument`] for a limit of 0 and for two tokens, and those of the call.
+    /// - [`InvalidArgument`]: a limit of 0, or two tokens.
     pub fn page(self) -> ActionFuture<'a, Page<I, T>> {
         let max_time = self.max_time.or(self.call.max_time);
         run(self.call, async move {
@@ -135,11 +135,11 @@ impl<'a, I: Send + 'a, T: Clone + Send + Sync + 'a> List<'a, I, T> {
         })
     }
 
-    /// Returns a stream of the items, which sends nothing before it is polled, and ends after an error. It reads one page
-    /// after another, and holds no cursor on the server between them.
+    /// Returns a stream of the items, which sends nothing before it is polled. It reads one page after another, and holds no
+    /// cursor on the server between them.
     ///
     /// # Errors
-    /// Those of a [`page`](Self::page), and [`InvalidArgument`] with [`before`](Self::before), as the last item.
+    /// - [`InvalidArgument`]: there is a position to read [before](Self::before).
     pub fn stream(self) -> ActionStream<'a, I> {
         let (call, max_time) = (self.call, self.max_time.or(self.call.max_time));
         let asked = Asked::new(forward(self.tokens), self.newest_first, self.limit);

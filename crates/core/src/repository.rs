@@ -51,7 +51,7 @@ pub trait Repository: sealed::Sealed + Send + Sync {
         self.managed().call.pattern
     }
 
-    /// Returns the collections, that of the repository's documents first.
+    /// Returns the collections, first the collection of the repository's documents.
     fn namespaces(&self) -> Vec<Namespace> {
         let managed = self.managed();
         let collections = managed.in_order().into_iter();
@@ -74,8 +74,8 @@ pub trait Repository: sealed::Sealed + Send + Sync {
         self.managed().plans()
     }
 
-    /// Returns the validators that the pattern has for its collections. With them, the server refuses documents of other
-    /// programs that `verify()` would report.
+    /// Returns the validators that the pattern has for its collections. With them, the server refuses documents that
+    /// `verify()` would report.
     ///
     /// ```no_run
     /// # use mongo_patterns::Repository;
@@ -93,12 +93,11 @@ pub trait Repository: sealed::Sealed + Send + Sync {
     /// # }
     /// ```
     ///
-    /// `collMod` replaces the validator of a collection. Join those of several repositories, and one of your own, in one
-    /// document: `doc! { "$and": [of_lines, of_views, yours] }`.
+    /// `collMod` replaces the validator of a collection. Join several in one document: `doc! { "$and": [of_lines, of_views,
+    /// yours] }`.
     // proof: together::owns::validators_of_one_collection_are_joined
     ///
-    /// Stored documents of another layout, such as those before a migration, violate it: set it after the migration, or
-    /// with the validation level `moderate`.
+    /// Stored documents of another layout violate it: set it after a migration, or with the validation level `moderate`.
     fn validators(&self) -> Vec<Validator>;
 
     /// Returns the shard keys under which the pattern works, for each collection. Sends nothing.
@@ -117,7 +116,9 @@ pub trait Repository: sealed::Sealed + Send + Sync {
     }
 
     /// Checks the collections, creates the missing [indexes](Self::indexes), and stores the settings in the
-    /// [catalog](crate::catalog). It drops and changes nothing. Services call it at every start, concurrently.
+    /// [catalog](crate::catalog).
+    ///
+    /// It drops and changes nothing. Services call it at every start, concurrently.
     ///
     /// ```no_run
     /// # async fn f(repository: &dyn mongo_patterns::Repository) -> mongo_patterns::Result<()> {
@@ -130,31 +131,30 @@ pub trait Repository: sealed::Sealed + Send + Sync {
     /// ```
     ///
     /// # Cost
-    /// When everything exists, one round trip for the catalog, one for the options of the collections of each database, and
-    /// one for the indexes of each collection that needs some. A pattern of several collections first finds out what the
-    /// server is, with one more.
-    ///
-    /// The first time, one round trip more for each collection whose indexes are created, three to store the settings, and up
-    /// to three to check that stored documents fit them. The server reads the whole collection for an index, and for some
-    /// checks.
+    /// When everything exists, one round trip for the catalog, one or two for each database, and one for the indexes of each
+    /// collection. The first time up to six more, and one for each collection whose indexes are created. The server reads
+    /// the whole collection for an index, and for some checks.
     ///
     /// # Sessions and transactions
     /// MongoDB does not allow it in a transaction.
     ///
     /// # Cancel safety
-    /// None, some or all of the indexes are created, and the server may complete a build that it has begun. Call it
-    /// again.
+    /// None, some or all of the indexes are created, and the server may complete a build that it has begun. Call it again.
     ///
     /// # Errors
-    /// With nothing written: [`Unsupported`] for a pattern of several collections on a standalone, which has no
-    /// transactions. [`SettingsMismatch`] when the catalog has other settings, or has none and the stored documents do not
-    /// fit, as the pattern documents on its `impl`, unless you [replace](EnsureIndexes::replace_settings) them.
-    /// Also [`SettingsMismatch`] when another repository [owns](crate::catalog#owners) one of its fields or its second
-    /// collection, whether you replace the settings or not. [`IndexMismatch`] when an existing index conflicts, [`UnsupportedCollation`] when the collation of a collection is
-    /// not the simple one, under which different ids could be equal, and [`Configuration`] when one is a view, a time
-    /// series, capped or clustered.
+    /// With nothing written:
     ///
-    /// [`Corrupt`] when stored documents violate a unique index, which is not created then: `verify()` names them.
+    /// - [`Unsupported`]: the pattern has several collections, and the server is a standalone.
+    /// - [`SettingsMismatch`]: the catalog has other settings, or has none and the stored documents do not fit, unless you
+    ///   [replace](EnsureIndexes::replace_settings) them. Or another repository [owns](crate::catalog#owners) a field or the
+    ///   second collection.
+    /// - [`IndexMismatch`]: an existing index conflicts.
+    /// - [`UnsupportedCollation`]: the collation of a collection is not the simple one, so different ids could be equal.
+    /// - [`Configuration`]: a collection is a view, a time series, capped or clustered.
+    ///
+    /// With other indexes created:
+    ///
+    /// - [`Corrupt`]: stored documents violate a unique index, which is not created: `verify()` names them.
     ///
     /// [`Unsupported`]: crate::ErrorKind::Unsupported
     /// [`SettingsMismatch`]: crate::ErrorKind::SettingsMismatch
@@ -167,11 +167,10 @@ pub trait Repository: sealed::Sealed + Send + Sync {
     }
 
     /// Shards the collections on a sharded cluster, by the recommended [shard keys](Self::shard_keys), and does what
-    /// [`ensure_indexes`](Self::ensure_indexes) does. The catalog is not sharded. Idempotent: what exists stays, and a
-    /// second call writes nothing. Concurrent calls are safe.
+    /// [`ensure_indexes`](Self::ensure_indexes) does.
     ///
-    /// Call it instead of `ensure_indexes`: the order of the steps matters. The server does not shard a collection before an
-    /// index supports the shard key, and some indexes of a pattern prevent it until then.
+    /// The catalog is not sharded. Idempotent, and safe for concurrent calls. Call it instead of `ensure_indexes`, because
+    /// the order of the steps matters.
     ///
     /// ```no_run
     /// # async fn f(repository: &dyn mongo_patterns::Repository) -> mongo_patterns::Result<()> {
@@ -187,8 +186,8 @@ pub trait Repository: sealed::Sealed + Send + Sync {
     /// `admin`, and `readWrite` on the database.
     ///
     /// # Cost
-    /// When everything exists, two round trips, for the topology and the existing shard keys, and those of
-    /// [`ensure_indexes`](Self::ensure_indexes). At most five more for each collection that is sharded now.
+    /// When everything exists, two round trips more than [`ensure_indexes`](Self::ensure_indexes). At most five more for
+    /// each collection that is sharded now.
     ///
     /// # Sessions and transactions
     /// MongoDB does not allow it in a transaction.
@@ -197,14 +196,19 @@ pub trait Repository: sealed::Sealed + Send + Sync {
     /// It stops between two steps, and the server may complete the last one. Call it again: each step is idempotent.
     ///
     /// # Errors
-    /// With nothing written: [`Unsupported`] when the server is not the router of a sharded cluster,
-    /// [`UnsuitableShardKey`] when a collection is sharded by another key, or a unique index that is not the pattern's
-    /// does not start with the shard key, [`Unauthorized`] when the user may not read `config.collections`, and those of
-    /// [`ensure_indexes`](Self::ensure_indexes).
+    /// With nothing written:
     ///
-    /// After the collections were sharded: [`Corrupt`] when stored documents violate a unique index. [`Unauthorized`] when
-    /// the user lacks the privilege of a later step, and [`Contention`] when another client shards a collection, or builds
-    /// an index of it, for longer than half a minute.
+    /// - [`Unsupported`]: the server is not the router of a sharded cluster.
+    /// - [`UnsuitableShardKey`]: a collection is sharded by another key, or a unique index of your own does not start with
+    ///   the shard key.
+    /// - [`Unauthorized`]: the user may not read `config.collections`.
+    /// - The errors of [`ensure_indexes`](Self::ensure_indexes).
+    ///
+    /// After the collections were sharded:
+    ///
+    /// - [`Corrupt`]: stored documents violate a unique index.
+    /// - [`Unauthorized`]: the user lacks the privilege of a later step.
+    /// - [`Contention`]: another client shards a collection, or builds an index of it, for longer than half a minute.
     ///
     /// [`Unsupported`]: crate::ErrorKind::Unsupported
     /// [`UnsuitableShardKey`]: crate::ErrorKind::UnsuitableShardKey
@@ -215,8 +219,9 @@ pub trait Repository: sealed::Sealed + Send + Sync {
         EnsureSharded::new(self.managed())
     }
 
-    /// Returns the collections that are sharded by a key under which the pattern does not work. On a replica set or a
-    /// standalone, and for collections that are not sharded, nothing. `verify()` checks documents, and does not include it.
+    /// Returns the collections that are sharded by a key under which the pattern does not work.
+    ///
+    /// On a replica set or a standalone, none. `verify()` checks documents, and does not include it.
     ///
     /// ```no_run
     /// # async fn f(repository: &dyn mongo_patterns::Repository) -> mongo_patterns::Result<()> {

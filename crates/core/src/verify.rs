@@ -1,45 +1,44 @@
 //! Verification and repair: what `verify()` and `repair()` of a repository return.
 //!
-//! Both have a method `stream`. The stream of a verification has a [`Finding`] for each problem of a stored document, and
-//! that of a repair has a [`Repaired`] for what it repaired together. The methods of the repositories document which
-//! problems they find, which of them a repair can fix, and what that costs.
+//! The stream of a verification has a [`Finding`] for each problem of a stored document. The stream of a repair has a
+//! [`Repaired`] for findings that it repaired together. The methods of the repositories document which problems they find,
+//! which of them a repair can fix, and the cost.
 //!
-//! - A verification writes nothing, and neither does a [dry run](Repair::dry_run) of a repair.
+//! - A verification, and a [dry run](Repair::dry_run) of a repair, write nothing.
 //! - Both are safe for concurrent writers: a finding that another client's commands can explain is read again before it is
 //!   reported.
-//! - A repair needs no guess and loses no data. What it cannot fix by these rules is in [`Repaired::unrepaired`], with the
-//!   reason. It can be interrupted and called again.
+//! - A repair needs no guess and loses no data. [`Repaired::unrepaired`] is the reason for an unrepaired finding. A repair
+//!   can be interrupted and called again.
 //! - They check documents. `verify_shard_keys()` of a repository checks the shard keys of a sharded cluster.
 //!
 //! # Cost
-//! The scan that each method documents, and one round trip that compares the settings with the
-//! [catalog](crate::catalog). A progress callback costs one more round trip for each collection that is scanned, to count
-//! its documents.
+//! The scan that each method documents, and one round trip that compares the settings with the [catalog](crate::catalog). A
+//! progress callback costs one more for each collection, to count its documents.
 //!
 //! # Cancel safety
 //! If the future of an item is dropped, the stream can be polled again, and loses no item. Until then it may have the lane
 //! of a document: poll it again, or drop it, before other calls of the same repository. While the caller has an item, a
 //! stream locks no document and runs no transaction.
 //!
-//! A dropped stream of a verification has no effect. The `repair()` of a repository documents that of a repair.
+//! A dropped stream of a verification has no effect. The `repair()` of a repository documents a dropped repair.
 //!
 //! # Errors
-//! An error is the last item of a stream. [`SettingsMismatch`](crate::ErrorKind::SettingsMismatch) is the first one, with
-//! nothing changed, if the catalog has other settings. For a repair that is not a dry run, also if it has no entry, which
-//! `ensure_indexes()` writes.
+//! An error is the last item of a stream. If the catalog has other settings,
+//! [`SettingsMismatch`](crate::ErrorKind::SettingsMismatch) is the only item. A repair that is not a dry run also needs an
+//! entry, which `ensure_indexes()` writes.
 //!
 //! # Serialized form
-//! Findings and repairs implement [`Serialize`](serde::Serialize), for logs and reports. The form stays the same in later
-//! versions, which may add fields. As JSON:
+//! Findings and repairs implement [`Serialize`](serde::Serialize), for logs and reports. Later versions may only add fields.
+//! As JSON:
 //!
 //! ```json
 //! { "namespace": "shop.orders", "document_id": 7, "related_id": 456, "fields": ["customer"],
 //!   "problem": "Stale", "version": 1, "source_version": 2 }
 //! ```
 //!
-//! `problem` is the name of the problem, and its numbers follow. `related_id`, `fields` and `document_ids` are left out if
-//! they are empty. A repair is `{ "findings": [...], "written": 0, "deleted": 0, "unrepaired": "NotMigrated" }`,
-//! where `unrepaired` is the name of the reason, or null. Ids are user values: take care where you log them.
+//! `problem` is the name of the problem, and its numbers follow. Empty `related_id`, `fields` and `document_ids` are left
+//! out. A repair is `{ "findings": [...], "written": 0, "deleted": 0, "unrepaired": "NotMigrated" }`, where `unrepaired` is
+//! the name of the reason, or null. Ids are user values: take care where you log them.
 
 mod finding;
 mod rounds;
@@ -86,7 +85,7 @@ impl<'a, P: Send + 'a> Verify<'a, P> {
         Self::try_new(ensure, Ok(scan))
     }
 
-    /// Creates the action. An error of the arguments is that of its stream, which sends nothing.
+    /// Creates the action. An error of the arguments is the first item of its stream.
     #[doc(hidden)]
     pub fn try_new(
         ensure: Ensure<'a>,
@@ -130,7 +129,7 @@ impl<'a, P: Send + 'a, U: Send + 'a> Repair<'a, P, U> {
         Self::try_new(ensure, Ok(repairs))
     }
 
-    /// Creates the action. An error of the arguments is that of its stream, which sends nothing.
+    /// Creates the action. An error of the arguments is the first item of its stream.
     #[doc(hidden)]
     pub fn try_new(
         ensure: Ensure<'a>,
@@ -149,9 +148,6 @@ impl<'a, P: Send + 'a, U: Send + 'a> Repair<'a, P, U> {
     }
 
     /// Returns the stream. It does nothing before it is polled.
-    ///
-    /// # Cancel safety
-    /// See [the module](self#cancel-safety).
     pub fn stream(self) -> ActionStream<'a, Repaired<P, U>> {
         let dry_run = self.dry_run;
         let repaired = self

@@ -14,7 +14,7 @@ use crate::value::same::same_value;
 
 /// The version of the stored form.
 const FORMAT: i32 = 1;
-/// The field of an entry that its creator may still remove, because another one may own the same.
+/// The field of an entry that its creator may still remove.
 const UNCONFIRMED: &str = "unconfirmed";
 /// How often an entry is stored while other clients remove it.
 const ATTEMPTS: usize = 5;
@@ -72,7 +72,7 @@ impl Entry {
     /// Compares the settings with the stored ones, and what it owns with other entries. Returns whether there are any. One round trip.
     ///
     /// # Errors
-    /// [`SettingsMismatch`](ErrorKind::SettingsMismatch), also when another entry owns the same, and
+    /// [`SettingsMismatch`](ErrorKind::SettingsMismatch), also when another entry owns the same.
     /// [`Unsupported`](ErrorKind::Unsupported) when a later version of the library wrote the entry.
     pub async fn check(&self, conn: &mut Conn<'_>) -> Result<bool> {
         match self.read(conn).await? {
@@ -94,17 +94,11 @@ impl Entry {
     }
 
     /// Does what [`check`](Self::check) does, for a migration that changes these settings.
-    ///
-    /// # Errors
-    /// - The errors of [`check`](Self::check), for all other settings.
     pub async fn check_except(&self, conn: &mut Conn<'_>, changed: &[&str]) -> Result<StoredSettings> {
         self.check_or(conn, |stored| self.compare(stored, changed)).await
     }
 
     /// Does what [`check`](Self::check) does, for a migration that changes settings: the old ones are accepted too.
-    ///
-    /// # Errors
-    /// - The errors of [`check`](Self::check), about the old settings.
     pub async fn check_change(&self, conn: &mut Conn<'_>, old: &Document) -> Result<StoredSettings> {
         self.check_or(conn, |stored| self.compare_with(old, stored, &[])).await
     }
@@ -122,15 +116,12 @@ impl Entry {
     }
 
     /// Stores the settings if there are none, and what it owns. At most three round trips.
-    ///
-    /// # Errors
-    /// Those of [`check`](Self::check), for settings of another client. None when the user may not write the catalog.
     pub async fn store(&self, conn: &mut Conn<'_>) -> Result<()> {
         self.store_with(true, conn).await
     }
 
-    /// Does what [`store`](Self::store) does, for an entry with the same settings that does not say all that the repository owns, or
-    /// which indexes it needs.
+    /// Does what [`store`](Self::store) does, for an entry with the same settings that does not say all that the repository
+    /// owns or needs.
     pub(crate) async fn complete(&self, conn: &mut Conn<'_>) -> Result<()> {
         self.store_with(false, conn).await
     }
@@ -158,9 +149,6 @@ impl Entry {
     }
 
     /// Replaces the settings and what it owns, or stores them. At most three round trips.
-    ///
-    /// # Errors
-    /// - [`SettingsMismatch`](ErrorKind::SettingsMismatch): another entry owns the same.
     pub async fn replace(&self, conn: &mut Conn<'_>) -> Result<()> {
         let fields = doc! {
             "settings": { "$literal": self.settings.clone() },
@@ -177,7 +165,7 @@ impl Entry {
     /// Writes the entry, and then looks for other owners: of two clients that write at the same time, at most one succeeds.
     ///
     /// The client that creates an entry removes it if another one owns the same. Until it has looked, the entry is not
-    /// confirmed, and other clients that find it look themselves. So none relies on an entry that is removed.
+    /// confirmed, and other clients that find it look themselves.
     async fn write(&self, purpose: &'static str, mut fields: Document, conn: &mut Conn<'_>) -> Result<()> {
         let is_new = doc! { "$eq": [{ "$type": "$settings" }, "missing"] };
         fields.insert(UNCONFIRMED, doc! { "$cond": [is_new, true, format!("${UNCONFIRMED}")] });
@@ -224,9 +212,6 @@ impl Entry {
     }
 
     /// Stores the time and the number of findings of a verification, if there is an entry. One round trip.
-    ///
-    /// # Errors
-    /// Those of the driver. None when the user may not write the catalog.
     pub async fn store_verified(&self, findings: u64) -> Result<()> {
         let findings = i64::try_from(findings).unwrap_or(i64::MAX);
         let verified = doc! { "$set": { "verified.findings": findings }, "$currentDate": { "verified.at": true } };
@@ -254,9 +239,6 @@ impl Entry {
     }
 
     /// Returns whether the pattern has another entry with these settings. One round trip.
-    ///
-    /// # Errors
-    /// Those of the driver. None when the user may not read the catalog.
     pub async fn has_another(&self, conn: &mut Conn<'_>, settings: &Document) -> Result<bool> {
         let mut filter = doc! { "_id": { "$ne": &self.id }, "_id.kind": self.id.get("kind") };
         filter.extend(
@@ -278,7 +260,7 @@ impl Entry {
         doc! { "_id": self.id.clone() }
     }
 
-    /// Reads the entry, and checks that no other one owns the same. `None` also when the user may not read the catalog.
+    /// Reads the entry, and checks that no other entry owns the same. `None` also when the user may not read the catalog.
     pub(crate) async fn read(&self, conn: &mut Conn<'_>) -> Result<Option<Document>> {
         let found = self.read_all("read the settings in the catalog", conn).await?;
         self.select(found, "nothing was written")
@@ -290,7 +272,7 @@ impl Entry {
         self.read_all(purpose, conn).await.map(drop)
     }
 
-    /// Reads the entry, and those of others. None when the user may not read the catalog.
+    /// Reads the entry, and the entries of others. None when the user may not read the catalog.
     async fn read_all(&self, purpose: &'static str, conn: &mut Conn<'_>) -> Result<Vec<Document>> {
         let reads = self.begin_reads();
         let found = match conn.read(self.find(purpose)).await.map_err(Error::from) {

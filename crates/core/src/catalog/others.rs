@@ -4,14 +4,13 @@
 //!
 //! ## Why does a call that replaces a document not read the catalog each time?
 //!
-//! `ensure_indexes()` reads the entries of the others with its own, so what it knows costs nothing. It is read again when this
-//! process has written an entry that owns something in the collection since, because a service sets up its repositories in any order. Another process
-//! knows a new repository after its restart.
+//! `ensure_indexes()` reads the entries of the others with its own, at no cost. It reads again when this process has written
+//! an entry that owns something in the collection since, because a service sets up its repositories in any order. Another
+//! process knows a new repository after its restart.
 //!
 //! ## Why does the server merge the documents?
 //!
-//! Others write their fields at any time. One command takes the stored values and writes the new document, so no write of
-//! another repository comes between the two.
+//! Others write their fields at any time. One command takes the stored values and writes the new document.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -53,7 +52,7 @@ pub enum Place {
     Trash,
 }
 
-/// Documents of another repository that must not stay without those of the collection.
+/// Documents of another repository that must not stay without their document of the collection.
 #[derive(Clone, Debug, PartialEq)]
 struct Dependents {
     /// The pattern of the repository.
@@ -133,8 +132,8 @@ impl Others {
         }
     }
 
-    /// Returns the update that replaces a document: by the first fields, the content, what others own, and the caller's own
-    /// fields. Of two that have a field, the later one wins. All but the content are expressions.
+    /// Returns the update that replaces a document: by the first fields, the content, the fields that others own, and the
+    /// caller's own fields. A later one wins. All except the content are expressions.
     pub fn replace(&self, first: Document, content: Document, own: Document) -> Vec<Document> {
         let (mut first, mut content) = (first, content);
         first.extend(stored(&self.with_content));
@@ -151,8 +150,8 @@ impl Others {
         self.kept.iter().map(|field| (field.as_str(), FIXED))
     }
 
-    /// Refuses to delete a document where documents of others depend on it. Those in a collection whose documents are deleted
-    /// with it do not count. `own` is the place of a call that can be a part of that of another repository.
+    /// Refuses to delete a document where documents of others depend on it. Documents that are deleted with it do not count.
+    /// `own` is the place of a call that can be a part of another repository's deletion.
     pub fn check_delete(&self, own: Option<Place>, is_related: impl Fn(&Namespace) -> bool) -> Result<()> {
         let left = self.dependents.iter();
         let left = left.filter(|one| !one.collection.as_ref().is_some_and(&is_related));
@@ -193,8 +192,8 @@ impl Dependents {
 }
 
 impl Others {
-    /// Refuses to move documents without their parts, which a pattern has in another collection. Those in a collection whose
-    /// documents move with them do not count, nor do documents that refer to sources.
+    /// Refuses to move documents without their parts, which a pattern has in another collection. Parts that move with them
+    /// do not count, nor do documents that refer to sources.
     pub fn check_move(&self, is_related: impl Fn(&Namespace) -> bool) -> Result<()> {
         let parts = self.dependents.iter().filter(|one| one.place() != Place::References);
         let mut parts = parts.filter_map(|one| Some((&one.pattern, one.collection.as_ref()?)));

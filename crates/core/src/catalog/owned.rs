@@ -71,7 +71,7 @@ impl Owned {
         }
     }
 
-    /// Creates it for the documents of a collection that are parents. Only patterns for which they are the same can have one
+    /// Creates it for the documents of a collection that are parents. Only patterns with the same parents can share a
     /// collection.
     pub fn parents(collection: &Collection<RawDocumentBuf>) -> Self {
         Self::documents(collection, PARENTS)
@@ -82,8 +82,8 @@ impl Owned {
         Self::field(collection, "_id", "").shared_as(are)
     }
 
-    /// Creates it for documents that are deleted with their parent, such as the children of a subset. Nothing else may depend on
-    /// them.
+    /// Creates it for documents that are deleted with their parent, such as the children of a subset. Nothing else may
+    /// depend on them.
     pub fn children(collection: &Collection<RawDocumentBuf>) -> Self {
         Self::documents(collection, CHILDREN)
     }
@@ -108,8 +108,8 @@ impl Owned {
         Self { dependents, ..self }
     }
 
-    /// Tells that the field belongs to the content: a document that replaces another one has its own value, or keeps the stored
-    /// one. All other owned fields keep their stored values.
+    /// Tells that the field belongs to the content: a document that replaces another one has its own value, or keeps the
+    /// stored one. All other owned fields keep their stored values.
     #[must_use]
     pub fn of_content(self) -> Self {
         let is_content = true;

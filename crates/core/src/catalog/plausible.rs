@@ -101,11 +101,8 @@ impl<'a> OwnField<'a> {
 }
 
 impl OwnFields<'_> {
-    /// Checks that no document has a value in a field of the repository that no repository has written: the next write
-    /// would overwrite it. One round trip, in which the server reads the collection.
-    ///
-    /// # Errors
-    /// [`SettingsMismatch`](ErrorKind::SettingsMismatch), with the document and the field.
+    /// Checks that no document has a value in a field of the repository that no repository has written: the next write would
+    /// overwrite it. One round trip, in which the server reads the collection.
     pub async fn check(&self, conn: &mut Conn<'_>) -> Result<()> {
         let (filter, options) = self.find_other();
         let find = Step::find_one(

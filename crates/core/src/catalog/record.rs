@@ -11,8 +11,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::migration::{Step, number};
 use crate::value::same::same_fields;
 
-/// The record of the last migration into a collection. It stays after the migration has finished, so that a call that
-/// was killed at the very end is recognized.
+/// The record of the last migration into a collection. It stays after the migration has finished, so that a call that was
+/// killed at the very end is recognized.
 #[doc(hidden)]
 pub struct Record {
     collection: Collection<RawDocumentBuf>,
@@ -84,16 +84,13 @@ impl Record {
         self.unfinished.is_some()
     }
 
-    /// Returns the settings of this call, and those of an unfinished migration that has others.
+    /// Returns the settings of this call, and the different settings of an unfinished migration.
     pub fn other_settings(&self) -> Option<(&Document, &Document)> {
         let other = self.unfinished.as_ref().filter(|_| !self.has_begun)?;
         Some((&self.settings, &other.settings))
     }
 
     /// Refuses an unfinished migration that has other settings.
-    ///
-    /// # Errors
-    /// - [`InvalidArgument`](ErrorKind::InvalidArgument): with this message.
     pub fn check_settings(&self, message: &'static str) -> Result<()> {
         let refused = |_| Err(Error::new(ErrorKind::InvalidArgument, message));
         self.other_settings().map_or(Ok(()), refused)
@@ -138,9 +135,6 @@ impl Record {
     }
 
     /// Records that the migration has finished, with the number of items or children.
-    ///
-    /// # Errors
-    /// - [`Contention`](ErrorKind::Contention): another call has taken over.
     pub async fn finish(&self, conn: &mut Conn<'_>, migrated: u64) -> Result<()> {
         let migrated = i64::try_from(migrated).unwrap_or(i64::MAX);
         let finished = doc! { "$set": { "moved": migrated }, "$currentDate": { "finished": true }, "$unset": { "last": 1, "active": 1 } };
@@ -157,9 +151,6 @@ impl Record {
     }
 
     /// Sets the position back to the start, so that the next call migrates everything again.
-    ///
-    /// # Errors
-    /// - [`Contention`](ErrorKind::Contention): another call has taken over.
     pub async fn rewind(&self) -> Result<()> {
         let start = doc! { "$set": { "moved": 0_i64 }, "$unset": { "last": 1, "active": 1 } };
         self.update(&mut Conn::new(), "start again", start).await

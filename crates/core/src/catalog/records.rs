@@ -20,7 +20,7 @@ const RECENT_MILLIS: i64 = 10_000;
 pub struct MigrationRecord {
     /// The collection that the migration writes.
     pub collection: String,
-    /// Its settings, such as the pattern and the source. They can hold user values, those of a filter.
+    /// Its settings, such as the pattern and the source. They can hold user values of a filter.
     pub settings: Document,
     /// How many items or children are migrated.
     pub migrated: u64,
@@ -58,8 +58,7 @@ pub fn migrations(database: &Database) -> impl Future<Output = Result<Vec<Migrat
 /// Deletes the record of the last migration into a collection. Returns whether there was one.
 ///
 /// Without the record of a finished migration, another call with the same settings is refused because the target has
-/// documents, instead of reporting that it has finished. Without that of an unfinished one, the migration cannot resume:
-/// empty the target before it begins again.
+/// documents. An unfinished migration cannot resume without its record: empty the target before it begins again.
 ///
 /// # Cost
 /// Three round trips.
@@ -68,8 +67,7 @@ pub fn migrations(database: &Database) -> impl Future<Output = Result<Vec<Migrat
 /// The record is deleted or not: call it again.
 ///
 /// # Errors
-/// [`Contention`](ErrorKind::Contention), with nothing deleted, when the migration [is
-/// running](MigrationRecord::is_running), and those of the driver.
+/// - [`Contention`](ErrorKind::Contention): the migration [is running](MigrationRecord::is_running).
 pub fn forget_migration(
     database: &Database,
     collection: impl Into<String>,
@@ -98,9 +96,6 @@ pub fn forget_migration(
 }
 
 /// Checks that the server executes no command of a migration into a collection, as far as the user may see them.
-///
-/// # Errors
-/// [`Contention`](ErrorKind::Contention) when it does, and those of the driver.
 #[doc(hidden)]
 pub async fn check_no_migration_runs(target: &Collection<RawDocumentBuf>) -> Result<()> {
     let catalog = catalog_of(target, None);

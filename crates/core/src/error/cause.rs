@@ -47,11 +47,11 @@ const MAX_TIME_EXPIRED: i32 = 50;
 const INTERRUPTED: [i32; 15] = [
     6, 7, 50, 89, 91, 175, 189, 202, 262, 365, 407, 9001, 11600, 11601, 11602,
 ];
-/// Not the primary, or not any more. Without a label the command is one that the driver does not retry, such as an update
-/// of many documents, which may have changed some of them.
+/// Not the primary, or not any more. Without a label, the driver does not retry the command, such as an update of many
+/// documents, which may have changed some of them.
 const NOT_PRIMARY: [i32; 2] = [10058, 10107];
-/// Refused by a server that cannot execute the command at the moment: it has no suitable node, its routing table or its
-/// snapshot is outdated, or it is overloaded. A router may have sent a write before.
+/// Refused by a server that cannot execute the command at the moment: it has no suitable node, an outdated routing table or
+/// snapshot, or too much load. A router may have sent a write before.
 const UNAVAILABLE: [i32; 15] = [
     133, 134, 13435, 13436, // no suitable node
     239, 249, 267, 272, 304, 343, 13388, // chunks are moving

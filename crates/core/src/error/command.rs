@@ -23,7 +23,7 @@ pub(crate) enum Command {
     Read,
     /// A write to one document.
     WriteOne,
-    /// A write to several documents, of which some can have taken effect, or a command of which nothing is known.
+    /// A write to several documents, some of which can have taken effect, or an unknown command.
     WriteMany,
 }
 
@@ -77,7 +77,7 @@ impl Deref for CommandError {
     }
 }
 
-/// Wraps an error as that of a write to several documents, of which the least is known.
+/// Wraps an error as an error of a write to several documents, of which the least is known.
 impl From<DriverError> for CommandError {
     fn from(error: DriverError) -> Self {
         Self::new(error, Command::WriteMany)

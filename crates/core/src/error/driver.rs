@@ -9,7 +9,7 @@ const BAD_VALUE: i32 = 2;
 const ILLEGAL_OPERATION: i32 = 20;
 const AUTHENTICATION_FAILED: i32 = 18;
 /// An index or the collection was dropped while a query or a write used it, or the server rolled back after a failover. A
-/// write of one document can be stored: its plan ends when it looks for another one, and the reply then counts none.
+/// write of one document can be stored: its plan ends when it looks for the next one.
 pub(super) const QUERY_PLAN_KILLED: i32 = 175;
 /// In the message of a router that has no reply of a shard, with or without the initial letter.
 const RESULTS_UNAVAILABLE: &str = "rite results unavailable";
@@ -39,7 +39,7 @@ pub(super) fn code_name(error: &DriverError) -> Option<&str> {
     name.filter(|name| !name.is_empty())
 }
 
-/// Returns the server's error code and message: for a batch, those of the first failed write.
+/// Returns the server's error code and message, in a batch of the first failed write.
 pub(super) fn server_error(error: &DriverError) -> Option<(i32, &str)> {
     match &*error.kind {
         DriverKind::Command(error) => Some((error.code, &error.message)),

@@ -48,8 +48,8 @@ kinds! {
     /// [`is_setup_error`]: crate::Error::is_setup_error
     /// [`stored_count`]: crate::Error::stored_count
     pub enum ErrorKind {
-        /// A builder got an invalid setting, such as a page size of 0 or a field name with a dot, or a collection is a view or
-        /// of another kind that the call does not work on.
+        /// A builder got an invalid setting, such as a page size of 0 or a field name with a dot. Or the call does not work
+        /// on the collection, such as a view.
         Configuration: Input = "configuration",
         /// A call got an invalid argument, such as page 0.
         InvalidArgument: Input = "invalid-argument",
@@ -77,15 +77,14 @@ kinds! {
         SettingsMismatch: Setup = "settings-mismatch",
         /// The collation of the collection is not the simple one, so ranges of `_id` would not be index bounds.
         UnsupportedCollation: Setup = "unsupported-collation",
-        /// A collection is sharded by a key under which the pattern does not work, or a unique index excludes the keys under
-        /// which it does.
+        /// A collection is sharded by a key under which the pattern does not work, or a unique index excludes suitable keys.
         UnsuitableShardKey: Setup = "unsuitable-shard-key",
         /// A unique index that is not the pattern's refused the write.
         DuplicateKey: State = "duplicate-key",
         /// A stored document violates an invariant of the pattern.
         Corrupt: Operator = "corrupt",
-        /// The deployment does not support the call: a standalone has no transactions, the server is too old, in general or
-        /// for the shard key of a collection, or the strict Stable API does not have a command of the call.
+        /// The deployment does not support the call: a standalone has no transactions, the server is too old, or the strict
+        /// Stable API does not have a command of the call.
         Unsupported: Operator = "unsupported",
         /// The target of a migration has documents already.
         TargetNotEmpty: Operator = "target-not-empty",
@@ -109,12 +108,12 @@ kinds! {
         GrandchildNotFound: State = "grandchild-not-found",
         /// The parent has as many children as it may.
         LimitReached: State = "limit-reached",
-        /// The listed ids are not those of the parent's children.
+        /// The listed ids are not the ids of all children of the parent.
         ChildSetMismatch: State = "child-set-mismatch",
         /// The document is at another revision than the call expects, or begins at another time.
         RevisionMismatch: State = "revision-mismatch",
-        /// The document has a form that this program does not know: a later release has written it with a newer schema version,
-        /// or has begun to migrate it to another pattern.
+        /// The document has a form that this program does not know: a newer schema version of a later release, or an
+        /// unfinished migration to another pattern.
         NewerVersion: State = "newer-version",
         /// Other documents refer to the document.
         Referenced: State = "referenced",

@@ -11,7 +11,7 @@ const INVALID_NAMESPACE: i32 = 73;
 
 impl Error {
     /// Returns what to do, if it is a call, an option or a check that a program can name in its own terms, such as the
-    /// options of a command line. The text of every error says it in terms of this API.
+    /// options of a command line.
     ///
     /// ```
     /// # use mongo_patterns::{Error, ErrorKind, Remedy};
@@ -29,8 +29,7 @@ impl Error {
         })
     }
 
-    /// Returns the HTTP status by which a service answers. It never depends on a request: a service that knows more, such as
-    /// that the id of a configuration is unknown, answers itself.
+    /// Returns the HTTP status by which a service answers. A service that knows more of the request answers itself.
     ///
     /// | status | error |
     /// |---|---|
@@ -73,8 +72,8 @@ impl Error {
     }
 }
 
-/// Serializes what is no user value, for logs and other programs: the code of the kind and the remedy, the pattern, the
-/// operation, the collection of the faulty document or of the operation, the field, the step, the numbers, and the text.
+/// Serializes everything except user values: the code of the kind and the remedy, the pattern, the operation, the collection
+/// of the faulty document or of the operation, the field, the step, the numbers, and the text.
 impl Serialize for Error {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]

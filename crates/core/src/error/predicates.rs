@@ -17,8 +17,7 @@ impl Error {
     }
 
     /// Returns whether a retry can succeed later, with nothing stored: writers conflicted, no server was found, a server
-    /// refused the command for now, or a transaction was aborted. What a call of many documents, such as a repair, did
-    /// before stays, and the next call resumes.
+    /// refused the command for now, or a transaction was aborted. A call of many documents, such as a repair, resumes.
     ///
     /// Without a session, retry the call after a backoff. In a transaction of yours, run the whole transaction again.
     ///
@@ -64,8 +63,8 @@ impl Error {
         self.0.kind == ErrorKind::Corrupt
     }
 
-    /// Returns whether the collection is not set up for the pattern: an index is missing or different, the collation is
-    /// not the simple one, the shard key is unsuitable, or pre-images are disabled.
+    /// Returns whether the collection is not set up for the pattern: an index is missing or different, the collation or the
+    /// shard key is unsuitable, or pre-images are disabled.
     pub fn is_setup_error(&self) -> bool {
         self.0.kind.class() == Class::Setup
     }
@@ -80,9 +79,9 @@ impl Error {
     /// primary stepped down, or the write concern was not satisfied. A retry can store the item twice, unless it has an id
     /// that makes the call idempotent.
     ///
-    /// The router of a sharded cluster retries writes by itself and may report only the last attempt. So an error that a
-    /// server cannot execute a write at the moment, such as 133, is of unknown outcome, unless the server confirms with the
-    /// label `NoWritesPerformed` that nothing was written. Of a read, the same error is transient.
+    /// A router retries writes by itself and may report only the last attempt. So a write that a server cannot execute at
+    /// the moment, such as error 133, has an unknown outcome, unless the label `NoWritesPerformed` says that nothing was
+    /// written. Of a read, the same error is transient.
     ///
     /// ```no_run
     /// # use mongo_patterns::{Error, Result};

@@ -6,8 +6,8 @@ use mongodb::bson::{Bson, RawDocumentBuf};
 use super::cause::{CONFLICT_ADVICE, classify};
 use super::{CommandError, Error, ErrorKind, Remedy, duplicate_key, refused_document};
 
-/// Converts the error of an insert of documents that move from one collection into another, with the `_id` of the one that was
-/// refused, and the collection in which it stays.
+/// Converts the error of an insert of documents that move from one collection into another, with the `_id` of the refused
+/// document, and the collection in which it stays.
 pub fn refused_move(
     error: CommandError,
     from: &Collection<RawDocumentBuf>,
@@ -73,8 +73,8 @@ impl From<CommandError> for Error {
     }
 }
 
-/// Converts the error of a write whose duplicate key can only be that of a concurrent writer: a retry, or another
-/// transaction, sees the document of that writer.
+/// Converts the error of a write whose duplicate key can only be a concurrent writer's: a retry, or another transaction,
+/// sees that document.
 pub fn lost_race(error: CommandError) -> Error {
     match duplicate_key(&error) {
         Some(_) => Error::from_driver(ErrorKind::Contention, CONFLICT_ADVICE, error),

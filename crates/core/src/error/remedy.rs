@@ -11,8 +11,7 @@ pub enum Remedy {
     Retry,
     /// Create the indexes, by `ensure_indexes()`.
     EnsureIndexes,
-    /// Use the settings in the catalog, or store those of the repository by `ensure_indexes()`, with `replace_settings()` if
-    /// those in the catalog are wrong.
+    /// Use the settings in the catalog, or replace them by `ensure_indexes()` with `replace_settings()`.
     CheckSettings,
     /// Find the documents at fault by `verify()`, and correct or repair them. A repair needs settings in the catalog, which
     /// `ensure_indexes().replace_settings()` stores also where documents prevent an index.

@@ -1,4 +1,4 @@
-//! Replies of servers and routers, and the errors that they become. Those of routers and of newer servers are written
+//! Replies of servers and routers, and the errors that they become. Replies of routers and of newer servers are written
 //! after their sources.
 
 use mongodb::bson::{Document, deserialize_from_document, doc};
@@ -25,7 +25,7 @@ fn failed(code: i32, message: &str) -> DriverError {
     DriverKind::Command(deserialize_from_document(reply).unwrap()).into()
 }
 
-/// The reply to a write of which one statement failed.
+/// The reply to a write with one failed statement.
 fn write_failed(code: i32, message: &str) -> DriverError {
     let reply = doc! { "index": 0, "code": code, "errmsg": message };
     DriverKind::Write(WriteFailure::WriteError(deserialize_from_document(reply).unwrap())).into()
@@ -40,7 +40,7 @@ fn unconfirmed(code: i32) -> DriverError {
     .into()
 }
 
-/// The reply to an insert of which one document failed.
+/// The reply to an insert with one failed document.
 fn insert_failed(code: i32, message: &str) -> DriverError {
     let errors: Vec<Document> = vec![doc! { "index": 3, "code": code, "errmsg": message }];
     let reply = doc! { "writeErrors": errors };

@@ -11,9 +11,6 @@ use crate::migration::{ChunkedFind, Chunks, MigrationProgress};
 
 impl Ensure<'_> {
     /// Checks the settings and the indexes, counts the documents for a progress callback, and begins to walk through them.
-    ///
-    /// # Errors
-    /// Those of [`require`](Self::require), [`check_indexes`](Self::check_indexes), and those of the driver, of a plan too.
     pub fn begin_chunks<'s>(
         &'s self,
         purpose: &'static str,

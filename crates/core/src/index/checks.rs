@@ -12,7 +12,7 @@ use crate::conn::Conn;
 use crate::error::{ErrorKind, Result};
 use crate::topology::Topology;
 
-/// The checks of a repository that have succeeded. A clone has those that have succeeded before.
+/// The checks of a repository that have succeeded. A clone has the earlier ones.
 #[derive(Clone, Debug, Default)]
 pub struct Checks {
     topology: OnceCell<Topology>,
@@ -49,9 +49,6 @@ impl Checks {
     }
 
     /// Does what [`indexes`](Self::indexes) does, as a step of a run. A plan only lists it.
-    ///
-    /// # Errors
-    /// - The errors of [`indexes`](Self::indexes).
     pub async fn indexes_in<'e>(&self, ensure: impl FnOnce() -> Ensure<'e> + Send, conn: &mut Conn<'_>) -> Result<()> {
         match conn.is_plan() {
             true => ensure().check_indexes(conn).await,
@@ -59,9 +56,8 @@ impl Checks {
         }
     }
 
-    /// Returns what other repositories own in the documents, for a call that replaces, restores or deletes one. One round trip, if
-    /// `ensure_indexes()` was not called before, or this process has stored another entry of the collection since. Outside of any
-    /// session, and before the first command of the call.
+    /// Returns what other repositories own in the documents, for a call that replaces, restores or deletes one. At most one
+    /// round trip, outside of any session, and before the first command of the call.
     pub async fn others<'e>(&self, ensure: impl FnOnce() -> Ensure<'e> + Send) -> Result<Arc<Others>> {
         if let Some(others) = self.others.current() {
             return Ok(others);
@@ -70,8 +66,8 @@ impl Checks {
         Ok(self.known_others())
     }
 
-    /// Does what [`others`](Self::others) does if `ensure_indexes()` was called before, for an update that names fields. Else it
-    /// knows none, and sends nothing.
+    /// Does what [`others`](Self::others) does if `ensure_indexes()` was called before, for an update that names fields.
+    /// Otherwise it sends nothing.
     pub async fn others_if_known<'e>(&self, ensure: impl FnOnce() -> Ensure<'e> + Send) -> Result<Arc<Others>> {
         match self.others.last() {
             Some(_) => self.others(ensure).await,

@@ -4,8 +4,8 @@
 //!
 //! ## Why is nothing else checked without the index?
 //!
-//! The other checks of a pattern read the documents of each parent or id, which without an index is a scan of the collection
-//! for each. The index cannot be created before the duplicates are corrected, and then the other checks need it anyway.
+//! The other checks of a pattern read the documents of each parent or id, which without an index is a scan for each. The
+//! index cannot be created before the duplicates are corrected, and then the other checks need it anyway.
 
 use std::collections::VecDeque;
 
@@ -55,9 +55,6 @@ crate::redacted_debug!(FindDuplicates, |search| "missing" = search.missing);
 
 impl FindDuplicates {
     /// Begins a search of collections. `None` if all of their indexes exist. One round trip for each collection.
-    ///
-    /// # Errors
-    /// - The errors of [`IndexPlan::missing`].
     pub async fn of(plans: Vec<IndexPlan>) -> Result<Option<Self>> {
         let mut missing = Vec::new();
         for plan in plans {
@@ -76,11 +73,9 @@ impl FindDuplicates {
         }))
     }
 
-    /// Returns the next documents with the same values, which a second read has confirmed. For each index, one round trip in
-    /// which the server reads the collection and groups it, on disk if needed, and one for each result.
-    ///
-    /// # Errors
-    /// [`IndexMissing`](ErrorKind::IndexMissing) at the end, and those of the driver.
+    /// Returns the next documents with the same values, which a second read has confirmed, and
+    /// [`IndexMissing`](ErrorKind::IndexMissing) at the end. One round trip for each index, in which the server groups the
+    /// collection, and one for each result.
     pub fn next_found(&mut self) -> BoxFuture<'_, Result<Duplicates>> {
         Box::pin(async move { self.search().await?.ok_or_else(|| self.not_searched()) })
     }
@@ -130,8 +125,7 @@ impl FindDuplicates {
     }
 }
 
-/// Returns whether the documents that violate an index are searched for. The patterns check what a partial index has in other
-/// ways.
+/// Returns whether the documents that violate an index are searched for. The patterns check partial indexes in other ways.
 fn is_searched(index: &PlannedIndex) -> bool {
     index.unique && index.partial_filter.is_none()
 }
@@ -168,7 +162,6 @@ fn name(at: usize) -> String {
 }
 
 /// Groups documents as a unique index does: by their values, a missing one as null, and an array by each of its elements.
-/// Among all, or among some.
 fn pipeline(keys: &Document, among: Option<&[Bson]>) -> Vec<Document> {
     let fields = || keys.keys().enumerate();
     let among = among.map(|ids| doc! { "$match": { "_id": { "$in": ids } } });

@@ -45,8 +45,8 @@ pub struct Ensure<'a> {
 crate::redacted_debug!(Ensure<'_>, |ensure| "collection" = ensure.call.collection.namespace());
 
 impl<'a> Ensure<'a> {
-    /// Creates the description. The first collection has most of the documents that only the repository writes.
-    /// The settings are those of the collection of the call, or of one of its array fields.
+    /// Creates the description. The first collection has most of the documents that only the repository writes. The settings
+    /// are of the collection of the call, or of one of its array fields.
     pub fn new(call: Call<'a>, array: Option<&str>, settings: Document, collections: Vec<Managed>) -> Self {
         let mut entry = Entry::new(call.pattern, call.collection, array, settings);
         entry.indexes = collections.iter().flat_map(Managed::index_names).collect();
@@ -84,7 +84,7 @@ impl<'a> Ensure<'a> {
         Call { operation, ..self.call }
     }
 
-    /// Returns the collections, that of the repository's documents first.
+    /// Returns the collections, first the collection of the repository's documents.
     pub(crate) fn in_order(&self) -> Vec<&Managed> {
         let main = self.call.collection.namespace();
         let mut collections: Vec<&Managed> = self.collections.iter().collect();
@@ -105,25 +105,18 @@ impl<'a> Ensure<'a> {
         plans.filter(|plan| !plan.indexes.is_empty()).cloned().collect()
     }
 
-    /// Returns whether the writes of the pattern need transactions, which a standalone does not have, as those to two
-    /// collections do.
+    /// Returns whether the writes of the pattern need transactions, as writes to two collections do.
     pub(super) fn needs_transactions(&self) -> bool {
         self.in_transactions || self.collections.len() > 1
     }
 
     /// Compares the settings with the catalog. One round trip.
-    ///
-    /// # Errors
-    /// - The errors of [`Entry::check`].
     pub fn check_settings(&self) -> BoxFuture<'_, Result<()>> {
         Box::pin(async move { self.entry.check(&mut Conn::new()).await.map(drop) })
     }
 
     /// Checks that all indexes exist, as a step of a run. A plan only lists it. One round trip for each collection with
     /// indexes.
-    ///
-    /// # Errors
-    /// - The errors of [`IndexPlan::check`].
     pub fn check_indexes<'s>(&'s self, conn: &'s mut Conn<'_>) -> BoxFuture<'s, Result<()>> {
         Box::pin(async move {
             for plan in self.plans() {
@@ -135,9 +128,6 @@ impl<'a> Ensure<'a> {
 
     /// Begins a search for the documents that violate a missing index, where [`check_indexes`](Self::check_indexes) has
     /// found one.
-    ///
-    /// # Errors
-    /// Another error of the check, and those of [`FindDuplicates::of`].
     pub fn find_duplicates(&self, checked: Result<()>) -> BoxFuture<'_, Result<Option<FindDuplicates>>> {
         Box::pin(async move {
             match checked {
@@ -167,10 +157,6 @@ impl<'a> Ensure<'a> {
 
     /// Compares the settings with the catalog, creates the missing indexes, and stores the settings if there are none,
     /// or if the collections were dropped. Up to nine round trips.
-    ///
-    /// # Errors
-    /// - The errors of [`check`](Self::check) and [`create_missing`](Self::create_missing).
-    /// - The errors of [`Entry::store`].
     pub fn run<'s>(&'s self, conn: &'s mut Conn<'_>) -> BoxFuture<'s, Result<EnsuredIndexes>> {
         Box::pin(async move {
             let state = self.check(conn).await?;
@@ -191,9 +177,6 @@ impl<'a> Ensure<'a> {
 
     /// Compares the settings with the catalog, for a call that rewrites or deletes stored documents: it needs an entry.
     /// One round trip.
-    ///
-    /// # Errors
-    /// - The errors of [`Entry::check`], and [`Entry::missing`].
     pub fn require<'s>(&'s self, conn: &'s mut Conn<'_>) -> BoxFuture<'s, Result<()>> {
         Box::pin(async move {
             if self.entry.check(conn).await? {
@@ -205,9 +188,6 @@ impl<'a> Ensure<'a> {
     }
 
     /// Does what [`require`](Self::require) does for a repair, and what [`Entry::check`] does for its dry run.
-    ///
-    /// # Errors
-    /// Those of both.
     pub fn check_repair(&self, dry_run: bool) -> BoxFuture<'_, Result<()>> {
         Box::pin(async move {
             match dry_run {
@@ -219,9 +199,6 @@ impl<'a> Ensure<'a> {
 
     /// Stores the settings in the catalog where there are none, if the documents fit. For a migration that comes before the
     /// indexes. Up to six round trips.
-    ///
-    /// # Errors
-    /// [`SettingsMismatch`](ErrorKind::SettingsMismatch), with nothing written, and those of [`Entry::store`].
     pub fn store_settings<'s>(&'s self, conn: &'s mut Conn<'_>) -> BoxFuture<'s, Result<()>> {
         Box::pin(async move {
             self.check_documents(State::None, conn).await?;
@@ -251,9 +228,6 @@ impl<'a> Ensure<'a> {
     }
 
     /// Checks that the fields of the repository have no values of the application. One round trip, if there are such fields.
-    ///
-    /// # Errors
-    /// - The errors of [`OwnFields::check`].
     pub fn check_own_fields<'s>(&'s self, conn: &'s mut Conn<'_>) -> BoxFuture<'s, Result<()>> {
         Box::pin(async move {
             match &self.own {
@@ -265,10 +239,6 @@ impl<'a> Ensure<'a> {
 
     /// Does what [`check`](Self::check) does, for a migration of documents that the application has written: it checks the
     /// deployment and their fields too, unless [`run_after`](Self::run_after) does.
-    ///
-    /// # Errors
-    /// - The errors of [`check_deployment`](Self::check_deployment), [`check`](Self::check), and
-    ///   [`check_own_fields`](Self::check_own_fields).
     pub fn check_for_migration<'s>(&'s self, conn: &'s mut Conn<'_>) -> BoxFuture<'s, Result<State>> {
         Box::pin(async move {
             self.check_deployment(conn).await?;
@@ -284,7 +254,7 @@ impl<'a> Ensure<'a> {
         &self.collections[0].plan.collection
     }
 
-    /// Creates the missing indexes, but for those that are created already, and stores the settings.
+    /// Creates the missing indexes that are not created already, and stores the settings.
     pub(crate) async fn write(&self, state: State, created: &[Created], conn: &mut Conn<'_>) -> Result<EnsuredIndexes> {
         let ensured = self.create_in(state, created, conn).await?;
         match state {
@@ -303,9 +273,6 @@ impl<'a> Ensure<'a> {
     }
 
     /// Compares the settings with the catalog. One round trip.
-    ///
-    /// # Errors
-    /// - The errors of [`Entry::check`], unless the collections were dropped.
     pub fn check<'s>(&'s self, conn: &'s mut Conn<'_>) -> BoxFuture<'s, Result<State>> {
         Box::pin(async move {
             let Some(stored) = self.entry.read(conn).await? else {
@@ -334,17 +301,11 @@ impl<'a> Ensure<'a> {
     }
 
     /// Creates the missing indexes, whatever the settings in the catalog are. Up to three round trips for one collection.
-    ///
-    /// # Errors
-    /// Those of `ensure_indexes()` about collections and indexes.
     pub fn create_missing<'s>(&'s self, conn: &'s mut Conn<'_>) -> BoxFuture<'s, Result<EnsuredIndexes>> {
         Box::pin(async move { self.create_in(State::Stored, &[], conn).await })
     }
 
     /// Creates the missing indexes, and replaces the settings in the catalog. Up to six round trips.
-    ///
-    /// # Errors
-    /// - The errors of [`create_missing`](Self::create_missing).
     pub fn replace<'s>(&'s self, conn: &'s mut Conn<'_>) -> BoxFuture<'s, Result<EnsuredIndexes>> {
         Box::pin(async move {
             let ensured = self.create_missing(conn).await?;
@@ -353,7 +314,7 @@ impl<'a> Ensure<'a> {
         })
     }
 
-    /// Creates the missing indexes, but for those that are created already. Creates none if one of them conflicts.
+    /// Creates the missing indexes that are not created already. Creates none if one of them conflicts.
     async fn create_in(&self, state: State, created: &[Created], conn: &mut Conn<'_>) -> Result<EnsuredIndexes> {
         self.check_collections(conn).await?;
         let mut listed = Vec::new();
@@ -393,24 +354,20 @@ impl<'a> EnsureIndexes<'a> {
         }
     }
 
-    /// Replaces the settings in the [catalog](crate::catalog) by those of the repository, whatever they are, and then
-    /// creates the indexes. The stored documents do not change. Use it when the stored settings are wrong, when you changed
-    /// the documents by other means than a migration of this crate, or before a repair of documents whose duplicates refuse
-    /// the indexes. Read the dry run of the repair first.
+    /// Replaces the settings in the [catalog](crate::catalog) by the settings of the repository, and then creates the
+    /// indexes. The stored documents do not change. Use it when the stored settings are wrong, when you changed the
+    /// documents by other means, or before a repair of documents whose duplicates refuse the indexes. Read the dry run of
+    /// the repair first.
     ///
     /// # Errors
-    /// [`SettingsMismatch`](crate::ErrorKind::SettingsMismatch) only when another repository
-    /// [owns](crate::catalog#owners) one of its fields or its second collection. The settings are stored also when the indexes
-    /// are refused.
+    /// - [`SettingsMismatch`](crate::ErrorKind::SettingsMismatch): another repository [owns](crate::catalog#owners) one of
+    ///   its fields or its second collection. The settings are stored also when the indexes are refused.
     pub fn replace_settings(mut self) -> Self {
         self.replaces_settings = true;
         self
     }
 
     /// Lists the commands of a call after a migration, which changes stored settings first. Writes nothing.
-    ///
-    /// # Errors
-    /// Those of the call with nothing written, but no [`SettingsMismatch`](ErrorKind::SettingsMismatch) with the catalog.
     #[doc(hidden)]
     pub async fn plan_after_migration(self) -> Result<Vec<PlannedCommand>> {
         let (mut conn, shared) = (Conn::plan(), &self.shared);

@@ -11,8 +11,8 @@ use crate::value::same::without_version;
 const NAMESPACE_NOT_FOUND: i32 = 26;
 const NOT_ON_VIEW: i32 = 166;
 
-/// Returns the indexes as the server lists them. A collection has at most 64, so one batch has them all. One that does not
-/// exist has none, and a view has none of its own.
+/// Returns the indexes as the server lists them. A collection has at most 64, so one batch has them all. A missing
+/// collection and a view have none.
 #[doc(hidden)]
 pub async fn list_indexes<T: Send + Sync>(collection: &Collection<T>) -> Result<Vec<Document>> {
     let collection = collection.clone_with_type();

@@ -50,8 +50,7 @@ impl Managed {
         self
     }
 
-    /// Refuses an index that is not planned and whose name begins like this, that of another setting, where no settings are
-    /// stored.
+    /// Refuses an index that is not planned and whose name begins like this, as the index of another setting.
     #[must_use]
     pub fn only_one_of(mut self, family: String) -> Self {
         self.family = Some(family);
@@ -86,8 +85,7 @@ impl Managed {
         self
     }
 
-    /// Returns the plan without the indexes that are created already, which refuses an index of another setting where no
-    /// settings are stored.
+    /// Returns the plan without the indexes that are created already.
     pub(crate) fn plan_in(&self, state: State, created: &[Created]) -> IndexPlan {
         let mut plan = self.plan.clone();
         let on = plan.namespace();

@@ -24,7 +24,7 @@ const INDEX_CONFLICT: [i32; 2] = [85, 86];
 pub struct IndexPlan {
     pub(crate) collection: Collection<RawDocumentBuf>,
     pub(super) indexes: Vec<PlannedIndex>,
-    /// The start of the names of indexes that exist for one setting only. Refuses one that is not in the plan.
+    /// The start of the names of indexes that exist for one setting only. Refuses an unplanned one.
     pub(super) family: Option<String>,
 }
 
@@ -78,11 +78,8 @@ impl IndexPlan {
         &self.indexes
     }
 
-    /// Creates the missing indexes of a collection that is not one of a repository. Up to three round trips: the
-    /// collection's options, its indexes, and their creation.
-    ///
-    /// # Errors
-    /// Those of `ensure_indexes()`. A plan does not find documents that violate an index.
+    /// Creates the missing indexes of a collection outside of a repository. Up to three round trips. A plan does not find
+    /// documents that violate an index.
     #[doc(hidden)]
     pub async fn ensure(&self, conn: &mut Conn<'_>) -> Result<EnsuredIndexes> {
         collection::check(conn, &[&self.collection]).await?;
@@ -99,8 +96,8 @@ impl IndexPlan {
         self.compare(present).map(drop)
     }
 
-    /// Creates the indexes that are not among those that the server has listed. While another client shards the
-    /// collection or builds its indexes, waits, and lists them again.
+    /// Creates the indexes that the server has not listed. While another client shards the collection or builds its indexes,
+    /// waits, and lists them again.
     pub(crate) async fn create_missing(&self, conn: &mut Conn<'_>, present: &[Document]) -> Result<EnsuredIndexes> {
         let (mut busy, mut listed) = (Busy::start(), None);
         loop {
@@ -134,8 +131,8 @@ impl IndexPlan {
     /// ```
     ///
     /// # Errors
-    /// - [`IndexMissing`](ErrorKind::IndexMissing): one does not exist.
-    /// - [`IndexMismatch`](ErrorKind::IndexMismatch): one of that name has another definition.
+    /// - [`IndexMissing`](ErrorKind::IndexMissing): an index does not exist.
+    /// - [`IndexMismatch`](ErrorKind::IndexMismatch): an index of that name has another definition.
     /// - [`Configuration`](ErrorKind::Configuration): the collection is clustered.
     pub fn check(&self) -> ActionFuture<'_, ()> {
         Box::pin(async move { self.check_in(&mut Conn::new()).await })
@@ -143,9 +140,6 @@ impl IndexPlan {
 
     /// Does what [`check`](Self::check) does, as a step of a run. A plan only lists it, because the indexes may not exist
     /// yet.
-    ///
-    /// # Errors
-    /// - The errors of [`check`](Self::check).
     #[doc(hidden)]
     pub async fn check_in(&self, conn: &mut Conn<'_>) -> Result<()> {
         match conn.list_written_indexes(CHECK, &self.collection).await? {

@@ -6,8 +6,8 @@ use super::{FindDuplicates, IndexPlan};
 use crate::conn::Conn;
 use crate::error::{Error, ErrorKind, Remedy, Result};
 
-/// Refuses documents that violate a missing unique index in a plan, as the server refuses the index in a run: but for the index
-/// whose violations the run corrects first.
+/// Refuses documents that violate a missing unique index in a plan, as the server refuses the index in a run. Not for an
+/// index whose violations the run corrects first.
 pub(super) async fn check_violations(
     plan: &IndexPlan,
     present: &[Document],

@@ -14,7 +14,7 @@ use crate::migration::and;
 use crate::value::order;
 use crate::value::stored::id_of;
 
-/// A position among dated documents. Without an `_id`, it is before or after all of them.
+/// A position among dated documents. Without an `_id`, it is before or after all documents.
 #[derive(Clone, PartialEq)]
 pub struct DatePosition {
     date: DateTime,
@@ -78,12 +78,10 @@ pub struct DatedDocument {
 crate::redacted_debug!(DatedDocument);
 
 impl<T: DateToken> Asked<T> {
-    /// Reads a page of the documents that match a filter, whose field is a date. `dated` has the collections and this field, with
-    /// which an index begins that the caller has checked: one with only some of the documents would hide the others. If several
-    /// collections have a document at one position, that of the first one is on the page.
+    /// Reads a page of the documents that match a filter, in the order of a date.
     ///
-    /// # Errors
-    /// [`IndexMissing`](ErrorKind::IndexMissing), those of `decode`, and those of the driver.
+    /// `dated` has the collections and the field, with which an index begins that the caller has checked. If several
+    /// collections have a document at one position, the first collection's is on the page.
     pub async fn by_date<I>(
         self,
         dated: (&[&Collection<RawDocumentBuf>], &str),
@@ -179,7 +177,7 @@ impl<T: DateToken> Asked<T> {
     }
 }
 
-/// Defines the token of a position among dated documents, with the text of the error of another text.
+/// Defines the token of a position among dated documents, with the text of its error.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! date_token {

@@ -20,8 +20,7 @@ use crate::list::List;
 
 /// The pages of a query: a filter and a sort. See the [module](super).
 ///
-/// Clones are cheap. It is built without a command, so a service can build one for each request, with a filter of the
-/// request.
+/// Clones are cheap. It is built without a command, so a service can build one for each request.
 pub struct Pages<D> {
     query: Arc<Query>,
     types: PhantomData<fn() -> D>,
@@ -41,8 +40,8 @@ crate::builder! {
     /// Sets the filter, as for the driver's `find`; by default, all documents match.
     filter(filter: Document) => filter = filter;
 
-    /// Sets the order: fields or paths, each with 1 or -1. Documents with equal values are in the order of their `_id`s, in the
-    /// direction of the last field. By default, the order is that of the `_id`s.
+    /// Sets the order: fields or paths, each with 1 or -1. Documents with equal values are in the order of their `_id`s, in
+    /// the direction of the last field. By default, the order is by `_id`.
     sort(fields: Document) => sort = fields;
 
     /// Bounds the time of each command of a page on the server (`maxTimeMS`), for pages that set none themselves.
@@ -84,8 +83,10 @@ impl<D> Pages<D> {
         self.query.plan()
     }
 
-    /// Creates the [index](Self::index) unless it exists, and checks that no document has an array in its fields. A service calls
-    /// it when it starts, for each filter and sort with other fields. The values of the filter do not matter.
+    /// Creates the [index](Self::index) unless it exists, and checks that no document has an array in its fields.
+    ///
+    /// A service calls it when it starts, for each filter and sort with other fields. The values of the filter do not
+    /// matter.
     ///
     /// ```no_run
     /// # async fn f(pages: mongo_patterns::pages::Pages<()>) -> mongo_patterns::Result<()> {
@@ -97,8 +98,7 @@ impl<D> Pages<D> {
     /// ```
     ///
     /// # Cost
-    /// Three round trips, for the options of the collection, its indexes, and the plan of a page, and one more to create the
-    /// index. The server reads the whole collection for a new index.
+    /// Three round trips, and one more to create the index. The server reads the whole collection for a new index.
     ///
     /// # Sessions and transactions
     /// MongoDB does not allow it in a transaction.
@@ -107,12 +107,16 @@ impl<D> Pages<D> {
     /// The index is created or not, and the server may complete a build that it has begun. Call it again.
     ///
     /// # Errors
-    /// With nothing written: [`IndexMismatch`] when another index has its name, or its keys under another name,
-    /// [`UnsupportedCollation`] when the collation of the collection is not the simple one, and [`Configuration`] when it is a
-    /// view, a time series, capped or clustered.
+    /// With nothing written:
     ///
-    /// With the index created: [`Corrupt`] when a document has, or once had, an array in one of its fields, and [`Unsupported`] when
-    /// the server has no bounds of an index, or refuses them under the strict Stable API.
+    /// - [`IndexMismatch`]: another index has its name, or its keys under another name.
+    /// - [`UnsupportedCollation`]: the collation of the collection is not the simple one.
+    /// - [`Configuration`]: the collection is a view, a time series, capped or clustered.
+    ///
+    /// With the index created:
+    ///
+    /// - [`Corrupt`]: a document has, or once had, an array in one of its fields.
+    /// - [`Unsupported`]: the server has no bounds of an index, or refuses them under the strict Stable API.
     pub fn ensure_index(&self) -> Write<'_, EnsuredIndexes> {
         let query = &*self.query;
         Write::new(query.operation("ensure_index"), async move |session| {
@@ -144,19 +148,16 @@ impl<D: DeserializeOwned> Pages<D> {
     /// ```
     ///
     /// # Cost
-    /// One round trip for a page, and one for each further 16 MB. The first page takes one more, once in a process for an index and without
-    /// the session, which checks that the index has all documents, unless the process has called
-    /// [`ensure_index`](Pages::ensure_index). The last page after a
-    /// position takes one more if the filter compares no field for equality. The server examines one document more than the limit, at any position, and
-    /// those between them that do not match the rest of the filter. After a position it examines one more if the `_id`s have
-    /// another type than integers, strings, ObjectIds, binaries such as UUIDs, or dates. On a sharded cluster, so does each shard
-    /// that the filter selects.
+    /// One round trip for a page, and one for each further 16 MB. The first page of a process takes one more, unless it has
+    /// called [`ensure_index`](Pages::ensure_index), and so does the last page if the filter compares no field for equality.
+    /// The server examines one or two documents more than the limit, and the documents between them that do not match the
+    /// rest of the filter.
     ///
     /// # Errors
-    /// [`InvalidArgument`] for a token that is modified or of another filter or sort, [`IndexMissing`],
-    /// [`IndexMismatch`] for a partial or sparse index, or one with other keys or another collation,
-    /// [`Decode`], [`Corrupt`] for a document with an array in a field of the index, [`Unsupported`] under the strict Stable API,
-    /// and those of the driver, as for a filter that the server refuses.
+    /// - [`InvalidArgument`]: a token that is modified, or of another filter or sort.
+    /// - [`IndexMismatch`]: the index is partial or sparse, or has other keys or another collation.
+    /// - [`Corrupt`]: a document has an array in a field of the index.
+    /// - [`Unsupported`]: the strict Stable API.
     pub fn list(&self) -> List<'_, D, DocumentToken> {
         let (query, types) = (&*self.query, PhantomData);
         let mut call = query.operation("list");
@@ -169,8 +170,8 @@ impl<D> PagesBuilder<D> {
     /// Checks the sort and returns the pages. Sends nothing.
     ///
     /// # Errors
-    /// - [`Configuration`]: a name of the sort is not a field or a path of fields, a direction is not 1 or -1, or a field
-    ///   comes after `_id`.
+    /// - [`Configuration`]: a name of the sort is no field or path of fields, a direction is not 1 or -1, or a field comes
+    ///   after `_id`.
     pub fn build(self) -> Result<Pages<D>> {
         let query = Query::new(self.collection, self.filter, &self.sort, self.max_time)?;
         Ok(Pages {

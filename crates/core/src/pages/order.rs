@@ -26,7 +26,7 @@ const ARRAY_ADVICE: &str = "a document has an array in a field of the sort or of
 
 /// The index of a query. Its directions are those of the index.
 pub(super) struct Order {
-    /// The fields that the filter compares for equality, with their values. The index begins with them.
+    /// The fields that the filter compares for equality, with their values. They come first in the index.
     equal: Document,
     /// The fields of the sort, `_id` the last.
     sort: Vec<(String, i32)>,
@@ -38,7 +38,7 @@ impl Order {
     /// Finds the order of a query.
     ///
     /// # Errors
-    /// [`Configuration`](crate::ErrorKind::Configuration) for a sort that is none of an index.
+    /// [`Configuration`](crate::ErrorKind::Configuration) for a sort that no index can have.
     pub(super) fn new(filter: &Document, sort: &Document) -> Result<Self> {
         let equal = filter.iter();
         let equal = equal.filter_map(|(field, condition)| Some((field.clone(), equality(field, condition)?.clone())));
@@ -154,8 +154,8 @@ impl Order {
         range
     }
 
-    /// Returns the positions before and after all documents. They have one value more than that of a document, whose values can
-    /// be the first or last ones of all types.
+    /// Returns the positions before and after all documents. They have one value more than a document's position, whose
+    /// values can be the first or last of all types.
     pub(super) fn edges(&self) -> [Vec<Bson>; 2] {
         let edges = match self.is_reversed {
             false => [Bson::MinKey, Bson::MaxKey],
@@ -173,8 +173,7 @@ impl Order {
         self.sort.iter().map(edge).collect()
     }
 
-    /// Returns a key after all documents of the equality, also after one whose `_id` is the last of all values. The filter
-    /// leaves out what is in between.
+    /// Returns a key after all documents of the equality, also if their `_id` is the last of all values.
     fn end(&self) -> Option<Document> {
         let mut end = self.key(self.edge(true));
         let last = self.equal.iter().last();

@@ -23,8 +23,7 @@ use crate::send;
 /// How many indexes a process remembers that it has checked.
 const MOST_CHECKED: usize = 10_000;
 
-/// Returns the indexes that this process has checked, with their collections. Not those of a handle, because a service builds one
-/// for each request.
+/// Returns the indexes that this process has checked, with their collections.
 fn checked() -> MutexGuard<'static, HashSet<(Namespace, String)>> {
     static CHECKED: LazyLock<Mutex<HashSet<(Namespace, String)>>> = LazyLock::new(Mutex::default);
     CHECKED.lock().unwrap_or_else(PoisonError::into_inner)
@@ -134,7 +133,7 @@ impl Query {
         }
     }
 
-    /// Checks, once in a process and outside of any session, that the index has all documents in this order. That of `_id` has.
+    /// Checks, once in a process and outside of any session, that the index has all documents in this order.
     async fn check_served(&self, conn: &Conn<'_>) -> Result<()> {
         let is_checked = || checked().contains(&(self.collection.namespace(), self.index.clone()));
         if self.index == "_id_" || is_checked() {

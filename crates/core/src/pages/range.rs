@@ -11,7 +11,7 @@ use crate::migration::and;
 
 /// A range of an index.
 pub(super) struct Range {
-    /// Has the fields of the equality too, so that it is the order of the index whatever the server concludes from the bounds.
+    /// Contains the fields of the equality too, so that it is the order of the index in any case.
     pub(super) sort: Document,
     /// The first key. `None` for the start of the index.
     pub(super) min: Option<Document>,
@@ -22,8 +22,8 @@ pub(super) struct Range {
 }
 
 impl Range {
-    /// Returns whether it has a start only. The server takes the last of all keys for the end of such a range, and leaves out a
-    /// document with this key.
+    /// Returns whether it has a start only. The server takes the last of all keys for the end of such a range, which it
+    /// excludes.
     pub(super) fn is_open(&self) -> bool {
         self.min.is_some() && self.max.is_none()
     }

@@ -10,13 +10,12 @@ const INVALID: &str = "the token is not one of these pages, nothing was read: pa
 
 /// A position among the documents of a query, from a page of [`Pages`](super::Pages::list).
 ///
-/// Its text is safe in a URL. It has two characters for each byte of its values: sort by short values if tokens are part of
-/// URLs.
+/// Its text is safe in a URL, with two characters for each byte of its values: sort by short values.
 ///
 /// A token contains the values by which a document is sorted, and its `_id`: do not hand it to someone who must not see
-/// them. It has a checksum of them and of the filter and the sort, so who guesses a value of the filter can confirm it. A
-/// modified token is refused. A forged one, with a new checksum, can only select another position among the documents of the
-/// filter that the service passes. A token stays valid when its document changes or is deleted.
+/// them. Its checksum lets a reader confirm a guess of a value of the filter. A modified token is refused. A forged token
+/// can only select another position among the documents of the service's filter. A token stays valid when its document
+/// changes or is deleted.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct DocumentToken {
@@ -68,7 +67,7 @@ impl DocumentToken {
     /// Returns the values of the position.
     ///
     /// # Errors
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument) when it is of another query, or was modified.
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) for a token of another query, or a modified one.
     pub(super) fn values(&self, query: u64) -> Result<&[Bson]> {
         match self.checksum == of_query(query, &self.values) {
             true => Ok(&self.values),
@@ -82,8 +81,7 @@ fn of_query(query: u64, values: &[Bson]) -> i64 {
     checksum(query, &Bson::Array(values.to_vec())).cast_signed()
 }
 
-/// Returns a checksum of a value, from another one: FNV-1a. That of the standard library may change with its version, and a
-/// token must outlive that of a service.
+/// Returns a checksum of a value, from another one: FNV-1a. A token must outlive the service's version.
 pub(super) fn checksum(seed: u64, value: &Bson) -> u64 {
     let add = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     bytes(value).iter().fold(seed ^ 0xcbf2_9ce4_8422_2325, add)

@@ -28,18 +28,18 @@ use crate::value::stored::id_of;
 pub struct Finding<P> {
     /// The namespace of the document.
     pub namespace: Namespace,
-    /// The id of the document: its `_id`, or the value of the id field of a history. The document may not exist, which is
-    /// the problem then. It is a user value: take care where you log it.
+    /// The id of the document: its `_id`, or the value of the id field of a history. If the problem is that it is missing,
+    /// the document does not exist. A user value: take care where you log it.
     pub document_id: Bson,
-    /// What the document belongs to: the key of a bucket, the `_id` of the main document of a list, that of the source
-    /// of a copy, or the id that has an interval. `None` if there is no such value, and in other patterns. It is a user value.
+    /// The key of a bucket, the `_id` of the main document of a list, the `_id` of the source of a copy, or the id with an
+    /// interval. `None` in other patterns, and without such a value. A user value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub related_id: Option<Bson>,
     /// The names of the fields with the problem, if the document has several such fields.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<String>,
-    /// The `_id`s of the documents that have the same values in a unique index, up to 100 of them; empty for other
-    /// problems. They are user values.
+    /// The `_id`s of documents that have the same values in a unique index, up to 100; empty for other problems. User
+    /// values.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub document_ids: Vec<Bson>,
     /// The problem.
@@ -60,7 +60,7 @@ impl<P> Finding<P> {
         }
     }
 
-    /// Creates the finding of documents with the same values, whose first one is the id of the document they belong to.
+    /// Creates the finding of documents with the same values, whose first value is the id of the document they belong to.
     #[doc(hidden)]
     pub fn of_duplicates(namespace: Namespace, found: Duplicates, problem: P) -> Self {
         let document_id = found.values.into_iter().next().unwrap_or(Bson::Null);
@@ -85,8 +85,8 @@ impl<P: fmt::Debug> fmt::Debug for Finding<P> {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Repaired<P, U> {
-    /// The findings before the repair, at least one: all of a key or of a list, which are repaired together. Other patterns
-    /// repair each finding by itself.
+    /// The findings before the repair, at least one: all of a key or of a list. Other patterns repair each finding by
+    /// itself.
     pub findings: Vec<Finding<P>>,
     /// The number of documents that a rewrite of a key or of a list wrote. 0 in other patterns, which write the documents of
     /// the finding.

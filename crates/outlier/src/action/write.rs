@@ -283,9 +283,10 @@ impl<D, E> OutlierRepository<D, E> {
     /// # }
     /// ```
     ///
-    /// The first element is the first of the array, or else of the overflow documents in their order. Others with the same
-    /// values stay. The element keeps its position. Values are compared as by `$eq` in a find: numbers by value, null also
-    /// with a missing field, and a value also with an array that contains it. A field can be a path, such as `shop.city`.
+    /// The first element is the first match of the array, or if there is none, of the overflow documents in their order.
+    /// Others with the same values stay. The element keeps its position. Values are compared as by `$eq` in a find: numbers
+    /// by value, null also with a missing field, and a value also with an array that contains it. A field can be a path,
+    /// such as `shop.city`.
     ///
     /// If elements are values, such as strings, or are [unique](crate::OutlierRepositoryBuilder::unique_elements),
     /// [remove](Self::remove) one and push another.
