@@ -1,7 +1,7 @@
 use std::ops::{Bound, RangeBounds};
 
 #[allow(unused_imports)] // the documentation links to them
-use mongo_patterns_core::ErrorKind::{Corrupt, Decode, FileStore, NotFound};
+use mongo_patterns_core::ErrorKind::{Corrupt, FileStore, NotFound};
 use mongo_patterns_core::action::{Call, Find, Read};
 use mongo_patterns_core::stored::decode;
 use mongodb::bson::{DateTime, doc};

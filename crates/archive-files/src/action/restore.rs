@@ -1,7 +1,7 @@
 #[allow(unused_imports)] // the documentation links to it
 use mongo_patterns_core::Error;
 #[allow(unused_imports)] // the documentation links to them
-use mongo_patterns_core::ErrorKind::{AlreadyExists, Contention, Corrupt, DuplicateKey, FileStore, NotFound};
+use mongo_patterns_core::ErrorKind::{AlreadyExists, Corrupt, DuplicateKey, FileStore, NotFound};
 use mongo_patterns_core::action::Write;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::refused_move;

@@ -1,5 +1,5 @@
 #[allow(unused_imports)] // the documentation links to them
-use mongo_patterns_core::ErrorKind::{FileStore, IndexMissing, InvalidArgument, SettingsMismatch};
+use mongo_patterns_core::ErrorKind::{FileStore, InvalidArgument, SettingsMismatch};
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::migration::{ChunkedFind, MigrationProgress};
 use mongo_patterns_core::retry::PutAside;

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use futures::TryStreamExt;
 #[allow(unused_imports)] // the documentation links to them
-use mongo_patterns_core::ErrorKind::{FileStore, SettingsMismatch};
+use mongo_patterns_core::ErrorKind::FileStore;
 use mongo_patterns_core::Result;
 use mongo_patterns_core::action::one_batch;
 use mongo_patterns_core::conn::Conn;

@@ -1,5 +1,5 @@
 #[allow(unused_imports)] // the documentation links to them
-use mongo_patterns_core::ErrorKind::{IndexMissing, InvalidArgument, SettingsMismatch, TooLarge};
+use mongo_patterns_core::ErrorKind::{InvalidArgument, SettingsMismatch, TooLarge};
 use mongo_patterns_core::action::Call;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::document_id::{by_ids, with_ids};

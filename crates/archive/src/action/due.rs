@@ -1,5 +1,3 @@
-#[allow(unused_imports)] // the documentation links to them
-use mongo_patterns_core::ErrorKind::{IndexMismatch, IndexMissing};
 use mongo_patterns_core::action::Read;
 use mongo_patterns_core::migration::number;
 use mongodb::bson::Document;

@@ -1,5 +1,3 @@
-#[allow(unused_imports)] // the documentation links to them
-use mongo_patterns_core::ErrorKind::{Decode, InvalidArgument};
 use mongo_patterns_core::action::Read;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::document_id::by_id;

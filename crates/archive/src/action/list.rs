@@ -1,8 +1,6 @@
 use std::marker::PhantomData;
 
 use futures::future::BoxFuture;
-#[allow(unused_imports)] // the documentation links to them
-use mongo_patterns_core::ErrorKind::{Decode, IndexMismatch, IndexMissing};
 use mongo_patterns_core::Result;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::list::{Asked, List, Page, PageSource};

@@ -1,7 +1,5 @@
 #[allow(unused_imports)] // the documentation links to them
-use mongo_patterns_core::ErrorKind::{
-    AlreadyExists, Contention, DuplicateKey, InvalidArgument, NotFound, TooLarge, Unsupported,
-};
+use mongo_patterns_core::ErrorKind::{AlreadyExists, DuplicateKey, InvalidArgument, NotFound, TooLarge};
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::document_id::by_id;
 use mongo_patterns_core::migration::{ChunkedFind, MigrationProgress, check_filter};

@@ -1,6 +1,6 @@
 #[allow(unused_imports)] // the documentation links to them
 use mongo_patterns_core::ErrorKind::{
-    AlreadyExists, Contention, DuplicateKey, IndexMissing, InvalidArgument, SettingsMismatch, ValidationFailed,
+    AlreadyExists, Contention, DuplicateKey, InvalidArgument, SettingsMismatch, ValidationFailed,
 };
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::follow::followers_of;

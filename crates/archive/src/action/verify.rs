@@ -1,7 +1,5 @@
 mod refused;
 
-#[allow(unused_imports)] // the documentation links to them
-use mongo_patterns_core::ErrorKind::SettingsMismatch;
 use mongo_patterns_core::action::one_batch;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::document_id::{by_ids, with_ids};

@@ -3,10 +3,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 #[allow(unused_imports)] // the links of the documentation use them
-use mongo_patterns_core::ErrorKind::{
-    Contention, Corrupt, DuplicateKey, Encode, IndexMissing, InvalidArgument, InvalidItemId, InvalidKey, InvalidTime,
-    ServerSelection, TooLarge,
-};
+use mongo_patterns_core::ErrorKind::{Contention, Corrupt, InvalidArgument, InvalidItemId, InvalidTime};
 use mongo_patterns_core::array::Encoded;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::lanes::{BatchOutcome, Entered, Lane, Target};

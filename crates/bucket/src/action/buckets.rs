@@ -2,8 +2,6 @@ use std::borrow::Borrow;
 use std::marker::PhantomData;
 
 use futures::future::BoxFuture;
-#[allow(unused_imports)] // the links of the documentation use them
-use mongo_patterns_core::ErrorKind::{Corrupt, Decode, InvalidKey};
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::list::{Asked, List, Page, PageSource};
 use mongo_patterns_core::{EncodeKey, EncodedKey, Error, Key, Result};

@@ -1,7 +1,7 @@
 use std::borrow::Borrow;
 
 #[allow(unused_imports)] // the links of the documentation use them
-use mongo_patterns_core::ErrorKind::{self, Configuration, InvalidArgument, InvalidKey};
+use mongo_patterns_core::ErrorKind::{self, Configuration, InvalidArgument};
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::settings::configuration;
 use mongo_patterns_core::{EncodeKey, EncodedKey, Error, Key, Result};

@@ -2,7 +2,7 @@ use std::marker::PhantomData;
 
 use futures::stream::{StreamExt, TryStreamExt, once};
 #[allow(unused_imports)] // the links of the documentation use them
-use mongo_patterns_core::ErrorKind::{Corrupt, Decode, InvalidArgument};
+use mongo_patterns_core::ErrorKind::InvalidArgument;
 use mongo_patterns_core::action::{ActionFuture, ActionStream, check_stream, of_call, run};
 use mongo_patterns_core::conn::{Conn, bounded};
 use mongo_patterns_core::pages::check_limit;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::stream::try_unfold;
 #[allow(unused_imports)] // the links of the documentation use them
-use mongo_patterns_core::ErrorKind::{Configuration, Corrupt, Decode, InvalidArgument, InvalidKey};
+use mongo_patterns_core::ErrorKind::{Configuration, InvalidArgument};
 use mongo_patterns_core::action::{ActionFuture, ActionStream, run};
 use mongo_patterns_core::list::{Page, PageStart, Tokens, forward};
 use mongo_patterns_core::pages::check_limit;

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use futures::future::ready;
 use futures::stream::{once, unfold};
 #[allow(unused_imports)] // the links of the documentation use them
-use mongo_patterns_core::ErrorKind::{Corrupt, InvalidArgument, InvalidKey};
+use mongo_patterns_core::ErrorKind::{Corrupt, InvalidArgument};
 use mongo_patterns_core::action::{ActionStream, run};
 use mongo_patterns_core::pages::check_limit;
 use mongo_patterns_core::{EncodeKey, EncodedKey, Error, Key, Result};

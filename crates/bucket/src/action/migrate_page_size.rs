@@ -1,7 +1,7 @@
 use std::marker::PhantomData;
 
 #[allow(unused_imports)] // the links of the documentation use them
-use mongo_patterns_core::ErrorKind::{Corrupt, IndexMismatch, IndexMissing, InvalidArgument, Unsupported};
+use mongo_patterns_core::ErrorKind::{Corrupt, IndexMismatch, IndexMissing, InvalidArgument};
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::migration::MigrationProgress;
 use mongo_patterns_core::{Key, Result, migration};

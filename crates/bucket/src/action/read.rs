@@ -2,9 +2,9 @@
 
 use std::borrow::Borrow;
 
-use mongo_patterns_core::ErrorKind::InvalidArgument;
 #[allow(unused_imports)] // the links of the documentation use them
-use mongo_patterns_core::ErrorKind::{Configuration, Corrupt, Decode, IndexMissing, InvalidItemId, InvalidKey};
+use mongo_patterns_core::ErrorKind::Configuration;
+use mongo_patterns_core::ErrorKind::InvalidArgument;
 use mongo_patterns_core::action::Read;
 use mongo_patterns_core::key::stored_integer;
 use mongo_patterns_core::{EncodeKey, Error, IntoId, Key};

@@ -1,7 +1,7 @@
 use std::borrow::Borrow;
 
 #[allow(unused_imports)] // the links of the documentation use them
-use mongo_patterns_core::ErrorKind::{Contention, InvalidKey, Unsupported};
+use mongo_patterns_core::ErrorKind::Unsupported;
 use mongo_patterns_core::verify::Repair;
 use mongo_patterns_core::{EncodeKey, EncodedKey, Error, Key, Result};
 

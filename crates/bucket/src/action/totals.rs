@@ -2,7 +2,7 @@ use std::borrow::Borrow;
 use std::time::Duration;
 
 #[allow(unused_imports)] // the links of the documentation use them
-use mongo_patterns_core::ErrorKind::{Configuration, InvalidArgument, InvalidKey};
+use mongo_patterns_core::ErrorKind::{Configuration, InvalidArgument};
 use mongo_patterns_core::action::aggregate_batch_size;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::CommandError;

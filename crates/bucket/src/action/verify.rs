@@ -1,7 +1,5 @@
 use std::borrow::Borrow;
 
-#[allow(unused_imports)] // the links of the documentation use them
-use mongo_patterns_core::ErrorKind::{InvalidKey, SettingsMismatch};
 use mongo_patterns_core::verify::{Verify, each, scan};
 use mongo_patterns_core::{EncodeKey, EncodedKey, Error, Key, Result};
 

@@ -5,8 +5,7 @@ use std::borrow::Borrow;
 use mongo_patterns_core::ErrorKind::InvalidTime;
 #[allow(unused_imports)] // the links of the documentation use them
 use mongo_patterns_core::ErrorKind::{
-    Configuration, Contention, Corrupt, DuplicateKey, IndexMissing, InvalidArgument, InvalidItemId, InvalidKey,
-    NotFound, TooLarge, Unsupported,
+    Configuration, Contention, Corrupt, InvalidArgument, NotFound, TooLarge, Unsupported,
 };
 use mongo_patterns_core::action::Write;
 use mongo_patterns_core::array::Encoded;

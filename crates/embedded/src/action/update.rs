@@ -1,10 +1,7 @@
 //! The calls that update by operators.
 
 #[allow(unused_imports)] // the links of the documentation use them
-use mongo_patterns_core::ErrorKind::{
-    ChildNotFound, Contention, Corrupt, DuplicateKey, GrandchildNotFound, InvalidArgument, InvalidItemId, NewerVersion,
-    NotFound, TooLarge,
-};
+use mongo_patterns_core::ErrorKind::{ChildNotFound, GrandchildNotFound, InvalidArgument, NotFound};
 use mongo_patterns_core::action::Write;
 use mongo_patterns_core::update::Operators;
 use mongo_patterns_core::{DocumentId, IntoId, Updated, update};

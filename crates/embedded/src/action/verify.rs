@@ -1,5 +1,3 @@
-#[allow(unused_imports)] // the links of the documentation use them
-use mongo_patterns_core::ErrorKind::SettingsMismatch;
 use mongo_patterns_core::verify::{Verify, scan};
 
 use crate::repair::find_problems;

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 #[allow(unused_imports)] // the links of the documentation use them
 use mongo_patterns_core::ErrorKind::{
-    AlreadyExists, ChildNotFound, ChildSetMismatch, Contention, Corrupt, DuplicateKey, Encode, InvalidArgument,
-    InvalidItemId, LimitReached, NewerVersion, NotFound, TooLarge,
+    AlreadyExists, ChildNotFound, ChildSetMismatch, Corrupt, DuplicateKey, InvalidArgument, InvalidItemId,
+    LimitReached, NewerVersion, NotFound,
 };
 use mongo_patterns_core::action::Write;
 use mongo_patterns_core::conn::Conn;

@@ -1,5 +1,5 @@
 #[allow(unused_imports)] // the links of the documentation use them
-use mongo_patterns_core::ErrorKind::{IndexMissing, InvalidArgument};
+use mongo_patterns_core::ErrorKind::InvalidArgument;
 use mongo_patterns_core::action::Write;
 use mongo_patterns_core::{Deleted, DocumentId, IntoId, Result};
 use mongodb::bson::DateTime;

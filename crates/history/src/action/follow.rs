@@ -1,7 +1,6 @@
 #[allow(unused_imports)] // the links of the documentation use them
 use mongo_patterns_core::ErrorKind::{
-    CollectionDropped, DuplicateKey, HistoryLost, IndexMissing, InvalidArgument, PreImagesDisabled, SettingsMismatch,
-    Unsupported,
+    CollectionDropped, DuplicateKey, HistoryLost, InvalidArgument, PreImagesDisabled, Unsupported,
 };
 use mongo_patterns_core::follow::{FollowOptions, Followed};
 use mongo_patterns_core::{Result, action};

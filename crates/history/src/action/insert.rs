@@ -1,7 +1,5 @@
 #[allow(unused_imports)] // the links of the documentation use them
-use mongo_patterns_core::ErrorKind::{
-    AlreadyExists, Contention, DuplicateKey, Encode, IndexMissing, InvalidArgument, TooLarge, Unsupported,
-};
+use mongo_patterns_core::ErrorKind::{AlreadyExists, DuplicateKey, InvalidArgument};
 use mongo_patterns_core::{Result, action};
 use mongodb::bson::{Document, doc};
 use serde::Serialize;

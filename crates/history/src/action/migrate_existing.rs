@@ -1,5 +1,5 @@
 #[allow(unused_imports)] // the links of the documentation use them
-use mongo_patterns_core::ErrorKind::{Corrupt, SettingsMismatch, Unsupported};
+use mongo_patterns_core::ErrorKind::{Corrupt, SettingsMismatch};
 #[allow(unused_imports)] // the links of the documentation use the trait
 use mongo_patterns_core::Repository;
 use mongo_patterns_core::conn::Conn;

@@ -1,7 +1,7 @@
 //! The calls that read.
 
 #[allow(unused_imports)] // the links of the documentation use them
-use mongo_patterns_core::ErrorKind::{Corrupt, Decode, IndexMissing, InvalidArgument, NotFound};
+use mongo_patterns_core::ErrorKind::NotFound;
 use mongo_patterns_core::action::{Find, Read};
 use mongo_patterns_core::{DocumentId, IntoId};
 use mongodb::bson::{DateTime, Document};

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 #[allow(unused_imports)] // the links of the documentation use them
-use mongo_patterns_core::ErrorKind::{Encode, InvalidArgument};
+use mongo_patterns_core::ErrorKind::InvalidArgument;
 use mongo_patterns_core::{DocumentId, IntoId, Result, action};
 use mongodb::bson::{Bson, Document};
 use serde::Serialize;

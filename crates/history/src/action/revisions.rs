@@ -1,7 +1,5 @@
 use std::marker::PhantomData;
 
-#[allow(unused_imports)] // the links of the documentation use them
-use mongo_patterns_core::ErrorKind::{Corrupt, Decode, IndexMissing, InvalidArgument};
 use mongo_patterns_core::list::List;
 use mongo_patterns_core::{DocumentId, IntoId};
 use serde::de::DeserializeOwned;

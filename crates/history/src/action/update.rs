@@ -1,10 +1,7 @@
 use std::sync::Arc;
 
 #[allow(unused_imports)] // the links of the documentation use them
-use mongo_patterns_core::ErrorKind::{
-    Contention, Corrupt, DuplicateKey, IndexMissing, InvalidArgument, NotFound, NotMigrated, RevisionMismatch,
-    TooLarge, Unsupported,
-};
+use mongo_patterns_core::ErrorKind::{Corrupt, InvalidArgument, NotFound, NotMigrated, RevisionMismatch};
 use mongo_patterns_core::update::failed;
 use mongo_patterns_core::{DocumentId, IntoId, Result, action};
 use mongodb::bson::{Document, doc};

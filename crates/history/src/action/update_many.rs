@@ -1,5 +1,5 @@
 #[allow(unused_imports)] // the links of the documentation use them
-use mongo_patterns_core::ErrorKind::{IndexMissing, InvalidArgument, NotFound, Unsupported};
+use mongo_patterns_core::ErrorKind::InvalidArgument;
 use mongo_patterns_core::update::failed;
 use mongo_patterns_core::{Result, action};
 use mongodb::bson::{Document, doc};

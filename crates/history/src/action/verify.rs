@@ -1,5 +1,5 @@
 #[allow(unused_imports)] // the links of the documentation use them
-use mongo_patterns_core::ErrorKind::{IndexMissing, SettingsMismatch};
+use mongo_patterns_core::ErrorKind::IndexMissing;
 use mongo_patterns_core::verify::{Verify, scan};
 
 use crate::repair::finding::Problem;

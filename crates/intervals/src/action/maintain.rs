@@ -4,7 +4,7 @@ use futures::TryStreamExt;
 use futures::stream::iter;
 use mongo_patterns_core::conn::Conn;
 #[allow(unused_imports)] // the links of the documentation use them
-use mongo_patterns_core::error::ErrorKind::{Corrupt, InvalidArgument, SettingsMismatch, TargetNotEmpty, Unsupported};
+use mongo_patterns_core::error::ErrorKind::{Corrupt, InvalidArgument, SettingsMismatch, TargetNotEmpty};
 use mongo_patterns_core::migration::MigrationProgress;
 use mongo_patterns_core::verify::{Repair, Verify};
 #[allow(unused_imports)] // the links of the documentation use the trait

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use mongo_patterns_core::action::Read;
 #[allow(unused_imports)] // the links of the documentation use them
-use mongo_patterns_core::error::ErrorKind::{Corrupt, Decode, IndexMissing, InvalidArgument};
+use mongo_patterns_core::error::ErrorKind::IndexMissing;
 use mongo_patterns_core::list::List;
 use mongo_patterns_core::{DocumentId, IntoId};
 use mongodb::bson::DateTime;

@@ -2,8 +2,7 @@
 
 #[allow(unused_imports)] // the links of the documentation use them
 use mongo_patterns_core::error::ErrorKind::{
-    AlreadyExists, Contention, Corrupt, DuplicateKey, Encode, IndexMissing, InvalidArgument, NotFound, NotMigrated,
-    RevisionMismatch, TooLarge, Unsupported,
+    AlreadyExists, Corrupt, DuplicateKey, InvalidArgument, NotFound, NotMigrated, RevisionMismatch,
 };
 use mongo_patterns_core::new_document::NewDocument;
 use mongo_patterns_core::update::{DocumentUpdate, Fixed, failed};

@@ -1,5 +1,5 @@
 #[allow(unused_imports)] // the links of the documentation use them
-use mongo_patterns_core::ErrorKind::{Contention, InvalidArgument, SettingsMismatch, Unsupported};
+use mongo_patterns_core::ErrorKind::{InvalidArgument, SettingsMismatch};
 use mongo_patterns_core::through::{self, Deletes, Place};
 use mongo_patterns_core::{Deleted, DocumentId, IntoId, Result, action};
 

@@ -3,7 +3,7 @@ use std::marker::PhantomData;
 use futures::stream::{iter, once};
 use futures::{StreamExt, TryStreamExt};
 #[allow(unused_imports)] // the links of the documentation use them
-use mongo_patterns_core::ErrorKind::{Corrupt, Decode, InvalidArgument, NotFound};
+use mongo_patterns_core::ErrorKind::{Corrupt, InvalidArgument, NotFound};
 use mongo_patterns_core::action;
 use mongo_patterns_core::action::{ActionStream, check_stream, of_call};
 use mongo_patterns_core::conn::Conn;

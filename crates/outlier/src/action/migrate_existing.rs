@@ -1,7 +1,7 @@
 use std::sync::atomic::AtomicU64;
 
 #[allow(unused_imports)] // the links of the documentation use them
-use mongo_patterns_core::ErrorKind::{Configuration, Contention, SettingsMismatch, Unsupported};
+use mongo_patterns_core::ErrorKind::{Configuration, SettingsMismatch};
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::migration::MigrationProgress;
 use mongo_patterns_core::{Result, migration};

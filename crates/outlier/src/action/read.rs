@@ -3,7 +3,7 @@
 use std::borrow::Borrow;
 
 #[allow(unused_imports)] // the links of the documentation use them
-use mongo_patterns_core::ErrorKind::{Corrupt, Decode, Encode, InvalidArgument, NotFound};
+use mongo_patterns_core::ErrorKind::{Corrupt, NotFound};
 use mongo_patterns_core::action::{Find, Read};
 use mongo_patterns_core::array::Encoded;
 use mongo_patterns_core::{DocumentId, IntoId, Result};

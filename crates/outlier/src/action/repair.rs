@@ -1,9 +1,7 @@
 //! The calls that find and repair damage, and that rewrite a list.
 
 #[allow(unused_imports)] // the links of the documentation use them
-use mongo_patterns_core::ErrorKind::{
-    Configuration, Contention, Corrupt, InvalidArgument, NotFound, SettingsMismatch, TooLarge, Unsupported,
-};
+use mongo_patterns_core::ErrorKind::{Configuration, Corrupt, NotFound, Unsupported};
 use mongo_patterns_core::action::{ActionStream, Write};
 use mongo_patterns_core::progress::Reporter;
 use mongo_patterns_core::verify::{Verify, checked, confirmed, each};

@@ -3,9 +3,7 @@
 use std::borrow::Borrow;
 
 #[allow(unused_imports)] // the links of the documentation use them
-use mongo_patterns_core::ErrorKind::{
-    AlreadyExists, Contention, Corrupt, DuplicateKey, Encode, IndexMissing, NotFound, TooLarge, Unsupported,
-};
+use mongo_patterns_core::ErrorKind::{AlreadyExists, Contention, Corrupt, NotFound, TooLarge, Unsupported};
 use mongo_patterns_core::ErrorKind::{Configuration, InvalidArgument};
 use mongo_patterns_core::action::Write;
 use mongo_patterns_core::array::Encoded;

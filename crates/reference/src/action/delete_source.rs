@@ -1,7 +1,5 @@
 #[allow(unused_imports)] // the links of the documentation use them
-use mongo_patterns_core::ErrorKind::{
-    Contention, IndexMissing, InvalidArgument, NotFound, Referenced, SettingsMismatch,
-};
+use mongo_patterns_core::ErrorKind::{InvalidArgument, NotFound, Referenced, SettingsMismatch};
 use mongo_patterns_core::through::{self, Deletes, Place};
 use mongo_patterns_core::{DocumentId, IntoId, Result, action};
 

@@ -1,7 +1,5 @@
 #[allow(unused_imports)] // the links of the documentation use them
-use mongo_patterns_core::ErrorKind::{
-    CollectionDropped, Corrupt, HistoryLost, IndexMissing, InvalidArgument, SettingsMismatch, TooLarge, Unsupported,
-};
+use mongo_patterns_core::ErrorKind::{CollectionDropped, Corrupt, HistoryLost, InvalidArgument, TooLarge, Unsupported};
 use mongo_patterns_core::follow::{FollowOptions, Followed};
 use mongo_patterns_core::{Result, action};
 

@@ -1,7 +1,7 @@
 use std::marker::PhantomData;
 
 #[allow(unused_imports)] // the links of the documentation use them
-use mongo_patterns_core::ErrorKind::{Corrupt, Decode, InvalidArgument};
+use mongo_patterns_core::ErrorKind::Corrupt;
 use mongo_patterns_core::action::Find;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::{DocumentId, IntoId, Result, action};

@@ -1,7 +1,5 @@
 #[allow(unused_imports)] // the links of the documentation use them
-use mongo_patterns_core::ErrorKind::{
-    Contention, Corrupt, DuplicateKey, IndexMismatch, IndexMissing, InvalidArgument, NotFound, TooLarge,
-};
+use mongo_patterns_core::ErrorKind::{Corrupt, InvalidArgument, NotFound};
 use mongo_patterns_core::{DocumentId, IntoId, Result, Updated, action};
 
 use crate::repository::{ReferenceRepository, Shared};

@@ -1,5 +1,3 @@
-#[allow(unused_imports)] // the links of the documentation use them
-use mongo_patterns_core::ErrorKind::IndexMissing;
 use mongo_patterns_core::action::ActionStream;
 use mongo_patterns_core::progress::Reporter;
 use mongo_patterns_core::verify::checked;

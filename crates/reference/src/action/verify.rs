@@ -1,6 +1,6 @@
 use futures::TryStreamExt;
 #[allow(unused_imports)] // the links of the documentation use them
-use mongo_patterns_core::ErrorKind::{Corrupt, IndexMissing, SettingsMismatch};
+use mongo_patterns_core::ErrorKind::{Corrupt, IndexMissing};
 use mongo_patterns_core::verify::{Verify, scan};
 
 use crate::repair::finding::Problem;

@@ -1,10 +1,7 @@
 //! The calls that write.
 
 #[allow(unused_imports)] // the links of the documentation use them
-use mongo_patterns_core::ErrorKind::{
-    AlreadyExists, Contention, Corrupt, DuplicateKey, Encode, IndexMismatch, IndexMissing, InvalidArgument, NotFound,
-    SettingsMismatch, TooLarge, Unsupported,
-};
+use mongo_patterns_core::ErrorKind::{AlreadyExists, Corrupt, InvalidArgument, NotFound, SettingsMismatch};
 use mongo_patterns_core::action::Write;
 use mongo_patterns_core::{DocumentId, Inserted, IntoId, Result};
 use mongodb::options::UpdateModifications;

@@ -1,7 +1,5 @@
 #[allow(unused_imports)] // the links of the documentation use the kinds
-use mongo_patterns_core::ErrorKind::{
-    Corrupt, IndexMissing, InvalidArgument, NotMigrated, SettingsMismatch, Unsupported,
-};
+use mongo_patterns_core::ErrorKind::{InvalidArgument, NotMigrated, SettingsMismatch};
 use mongo_patterns_core::through::Deletes;
 use mongo_patterns_core::{Deleted, DocumentId, IntoId, Result, action};
 

@@ -1,10 +1,7 @@
 use std::time::Duration;
 
 #[allow(unused_imports)] // the documentation links to them
-use mongo_patterns_core::ErrorKind::{
-    Contention, DuplicateKey, IndexMismatch, IndexMissing, InvalidArgument, SettingsMismatch, TooLarge, Unsupported,
-    ValidationFailed,
-};
+use mongo_patterns_core::ErrorKind::{DuplicateKey, InvalidArgument, SettingsMismatch, TooLarge, ValidationFailed};
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::document_id::by_id;
 use mongo_patterns_core::{Deleted, DocumentId, Error, ErrorKind, IntoId, Result, transaction};

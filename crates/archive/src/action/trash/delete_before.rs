@@ -1,5 +1,5 @@
 #[allow(unused_imports)] // the documentation links to them
-use mongo_patterns_core::ErrorKind::{IndexMissing, InvalidArgument, SettingsMismatch};
+use mongo_patterns_core::ErrorKind::{InvalidArgument, SettingsMismatch};
 use mongo_patterns_core::age;
 use mongo_patterns_core::migration::and;
 use mongodb::bson::DateTime;

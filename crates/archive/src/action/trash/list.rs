@@ -2,7 +2,7 @@ use std::marker::PhantomData;
 
 use futures::future::BoxFuture;
 #[allow(unused_imports)] // the documentation links to them
-use mongo_patterns_core::ErrorKind::{Corrupt, Decode, IndexMismatch, IndexMissing, SettingsMismatch};
+use mongo_patterns_core::ErrorKind::{Corrupt, SettingsMismatch};
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::list::{Asked, List, Page, PageSource};
 use mongo_patterns_core::pages::DatedDocument;

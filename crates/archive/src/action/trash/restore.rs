@@ -1,7 +1,6 @@
 #[allow(unused_imports)] // the documentation links to them
 use mongo_patterns_core::ErrorKind::{
-    AlreadyExists, Contention, Corrupt, DuplicateKey, IndexMismatch, IndexMissing, InvalidArgument, NotFound,
-    SettingsMismatch, Unsupported, ValidationFailed,
+    AlreadyExists, Corrupt, DuplicateKey, NotFound, SettingsMismatch, ValidationFailed,
 };
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::document_id::by_id;
