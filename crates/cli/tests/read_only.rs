@@ -159,6 +159,9 @@ async fn read_only_commands_send_no_write() {
         assert!(!ran.err.contains("s3cret") && !ran.out.contains("s3cret"));
     }
     only_reads(&shop).await;
+    let verified = doc! { "verified": { "$exists": true } };
+    let catalog = shop.collection::<Document>("mongo_patterns");
+    assert_eq!(catalog.count_documents(verified).await.unwrap(), 0);
 
     let refused = run(&[&["reference"][..], &ORDERS, &words("repair --on-missing keep")].concat());
     assert_eq!(refused.code, Some(3), "{refused:?}");

@@ -78,7 +78,7 @@ impl Entries {
         let by_collection = doc! { "_id.collection": 1, "_id.kind": 1, "_id.field": 1, "_id.name": 1 };
         let find = catalog.find(others).sort(by_collection);
         let find = find.selection_criteria(ReadPreference::Primary.into());
-        let on = || Failure::on(catalog.namespace());
+        let on = || Failure::on(format!("`find` on {}", catalog.namespace()));
         let found: Vec<Document> = find.await.map_err(on())?.try_collect().await.map_err(on())?;
         let (mut entries, mut managed) = (Self::default(), Vec::new());
         for document in found {

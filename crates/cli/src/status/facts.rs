@@ -51,12 +51,9 @@ impl Listed {
         let names: BTreeSet<&str> = others.chain([database]).collect();
         let mut all = BTreeMap::new();
         for name in names {
-            let listed = client
-                .database(name)
-                .list_collections()
-                .await
-                .map_err(Failure::on(name))?;
-            let listed: Vec<CollectionSpecification> = listed.try_collect().await.map_err(Failure::on(name))?;
+            let on = || Failure::on(format!("`listCollections` on {name}"));
+            let listed = client.database(name).list_collections().await.map_err(on())?;
+            let listed: Vec<CollectionSpecification> = listed.try_collect().await.map_err(on())?;
             let listed = listed.into_iter().filter(|one| !one.name.starts_with("system."));
             all.insert(name.to_owned(), listed.map(|one| (one.name.clone(), one)).collect());
         }
