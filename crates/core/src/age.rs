@@ -10,7 +10,7 @@ use crate::field::{FieldName, no_array};
 use crate::migration::and;
 use crate::settings::{configuration, required};
 
-/// The documents that are old enough: by the date in a field, but for those to keep.
+/// The documents that are old enough: by the date in a field, except documents to keep.
 pub struct AgeLimit {
     /// The field with the date.
     pub field: FieldName,
@@ -22,10 +22,6 @@ crate::redacted_debug!(AgeLimit, |limit| "field" = limit.field.as_str());
 
 impl AgeLimit {
     /// Checks the settings of a builder.
-    ///
-    /// # Errors
-    /// - [`Configuration`](crate::ErrorKind::Configuration): one is missing, the field is no plain name, or the filter of the
-    ///   documents to keep matches all.
     pub fn new(age_field: Option<String>, older_than: Option<Duration>, keep: Option<Document>) -> Result<Self> {
         let field = FieldName::new(required(age_field, "age_field")?)?;
         if keep.as_ref().is_some_and(Document::is_empty) {
@@ -38,7 +34,7 @@ impl AgeLimit {
     }
 
     /// Adds the settings of the stored form: the filter, by which no other archive of the collection may move or delete
-    /// documents. The age is a matter of each run.
+    /// documents.
     pub fn add_settings(&self, settings: &mut Document) {
         if let Some(keep) = &self.keep {
             settings.insert("keep", storable_filter(keep));

@@ -10,9 +10,9 @@
 /// }
 /// ```
 ///
-/// After the name of the pattern come the collection that its calls, errors and metrics name, the bound of the time of its
-/// reads, and what `Debug` prints besides the collection. Expands to the struct with `Clone` and `Debug`, its methods `of` and
-/// `shared`, and for `Shared` a `Debug` and the method `operation`, which returns the [`Call`](crate::action::Call) of a method.
+/// After the name of the pattern come the collection that its calls name, the bound of the time of its reads, and what
+/// `Debug` prints besides. Expands to the struct with `Clone` and `Debug`, its methods `of` and `shared`, and for `Shared` a
+/// `Debug` and the method `operation`, which returns the [`Call`](crate::action::Call) of a method.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! repository {
@@ -67,8 +67,7 @@ macro_rules! repository {
     };
 }
 
-/// Defines a builder: what it is over, its settings, each with its default or that of its type, and their
-/// [setters](crate::setters).
+/// Defines a builder: what it is over, its settings with their defaults, and their [setters](crate::setters).
 ///
 /// ```text
 /// builder! {
@@ -84,9 +83,8 @@ macro_rules! repository {
 /// }
 /// ```
 ///
-/// Expands to the struct with `Clone`, and with a `Debug` that prints the first collection, and to a private `over`, which
-/// takes what it is over. `with retry, max_time` are two further settings, with their setters; a literal after `retry` is the rest
-/// of its documentation.
+/// Expands to the struct with `Clone`, a `Debug` that prints the first collection, and a private `over`. `with retry,
+/// max_time` are two further settings; a literal after `retry` is the rest of its documentation.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! builder {
@@ -110,10 +108,8 @@ macro_rules! builder {
             $(#[doc = $of_retry])?
             retry(policy: $crate::RetryPolicy) => retry = policy;
 
-            /// Bounds the time of each command of a read on the server (`maxTimeMS`), for reads that set none themselves. Without
-            /// it a read takes as long as it needs.
-            ///
-            /// See [time limits](mongo_patterns_core::action#time-limits).
+            /// Bounds the time of each command of a read on the server (`maxTimeMS`). By default a read takes as long as it
+            /// needs. See [time limits](mongo_patterns_core::action#time-limits).
             max_time(time: ::std::time::Duration) => max_time = Some(time);
         }
     };

@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind};
 /// The start of the names of the fields that a call sets in documents of other patterns or programs, for as long as it runs.
 const MARK: &str = "mongo_patterns_";
 
-/// Returns whether a field of a document is no content of it, but set by a call as long as it runs.
+/// Returns whether a field is no content of a document, but set by a call as long as it runs.
 pub fn is_mark(name: &str) -> bool {
     name.starts_with(MARK)
 }
@@ -46,20 +46,14 @@ impl FieldName {
         ))
     }
 
-    /// Checks a name that can be `_id`: that of a field of an array's elements, or of an id.
-    ///
-    /// # Errors
-    /// [`Configuration`](ErrorKind::Configuration), with the reason.
+    /// Checks a name that can be `_id`: the name of a field of an array's elements, or of an id.
     pub fn of_element(name: impl Into<String>) -> Result<Self, Error> {
         let name = name.into();
         if name == "_id" { Ok(Self(name)) } else { Self::new(name) }
     }
 
-    /// Checks the name of a field of an array's elements that is part of a path. It can be `_id`, but not a number, which the
-    /// server takes for an index of the array.
-    ///
-    /// # Errors
-    /// [`Configuration`](ErrorKind::Configuration), with the reason.
+    /// Checks the name of a field of an array's elements that is part of a path. It can be `_id`, but not a number, which
+    /// the server takes for an index of the array.
     pub fn in_array(name: impl Into<String>) -> Result<Self, Error> {
         let name = Self::of_element(name)?;
         if name.0.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -96,7 +90,7 @@ impl fmt::Display for FieldName {
     }
 }
 
-/// Lets a condition on a field not match an array, by whose elements it would match too.
+/// Lets a condition on a field not match an array.
 #[doc(hidden)]
 #[must_use]
 pub fn no_array(mut condition: Document) -> Document {

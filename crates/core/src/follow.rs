@@ -5,18 +5,17 @@
 //!
 //! ## Why is the position stored after the effects of the changes, both with the write concern `majority`?
 //!
-//! The effects of a change are idempotent, so a change that is processed twice does no harm. An effect that is missing,
-//! because the position was stored before it or because a failover has rolled it back, would never be repaired.
+//! The effects of a change are idempotent, so a change that is processed twice does no harm. An effect that is lost would
+//! never be repaired: if its position was stored before it, or if a failover has rolled it back.
 //!
 //! ## Why is a follower current at a cluster time, and not when no changes arrive?
 //!
-//! An empty batch does not show up to which time the server has read. The token of a change stream begins with the
-//! cluster time up to which it has been read.
+//! An empty batch does not show up to which time the server has read. The token of a change stream does.
 //!
 //! ## Why do several collections share one change stream?
 //!
-//! The stream of their database has one position and one order of all changes. The server filters it by the names of the
-//! collections, so a drop of another collection does not end it.
+//! The stream of their database has one position and one order of all changes. The server filters it by collection, so a
+//! drop of another collection does not end it.
 
 mod backoff;
 mod commands;
@@ -62,17 +61,14 @@ pub trait Target: Send + Sync {
     /// Checks the settings and the indexes.
     fn check(&self) -> BoxFuture<'_, Result<()>>;
 
-    /// Does what all changes before the start of the change stream, or lost ones, require. Returns how many documents it
-    /// has written.
+    /// Does what all changes before the start of the change stream, or lost changes, require. Returns the number of written
+    /// documents.
     fn rebuild(&self) -> BoxFuture<'_, Result<u64>>;
 
-    /// Adds a change to those that are collected. Does nothing with it unless the effect is [`Effect::Added`].
-    ///
-    /// # Errors
-    /// Those of the encoding.
+    /// Adds a change to the collected changes. Does nothing with it unless the effect is [`Effect::Added`].
     fn add(&mut self, event: &RawDocument) -> Result<Effect>;
 
-    /// Applies the collected changes, and collects from scratch. Idempotent. Returns how many documents it has written.
+    /// Applies the collected changes, and collects from scratch. Idempotent. Returns the number of written documents.
     fn apply(&mut self) -> BoxFuture<'_, Result<u64>>;
 
     /// Forgets the collected changes, which arrive again.
@@ -97,8 +93,8 @@ impl Effect {
     }
 }
 
-/// Returns a collection with the write concern `majority`. A write that is rolled back after the position was stored would
-/// never be repaired.
+/// Returns a collection with the write concern `majority`, because a write that is rolled back after its position was stored
+/// would never be repaired.
 pub fn with_majority(collection: &Collection<RawDocumentBuf>) -> Collection<RawDocumentBuf> {
     let options = CollectionOptions::builder().write_concern(WriteConcern::majority());
     let namespace = collection.namespace();

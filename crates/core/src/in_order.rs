@@ -9,14 +9,10 @@ use crate::error::{CommandError, Error, Result, refused_document};
 use crate::transaction::with_stored;
 use crate::versions::in_commands;
 
-/// The least size that a document counts with. So a command has fewer documents than the server's limit of 100,000, and
-/// the driver sends it as one.
+/// The least size that a document counts with, so that a command has fewer documents than the server's limit of 100,000.
 const LEAST_BYTES: usize = 84;
 
 /// Inserts documents in their order, until the server refuses one. Returns their `_id`s. One round trip for each 8 MB.
-///
-/// # Errors
-/// That of a command, as `refused` converts it, with the number of documents that are stored.
 pub fn insert<'a>(
     conn: &'a mut Conn<'_>,
     collection: &'a Collection<RawDocumentBuf>,

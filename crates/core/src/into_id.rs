@@ -9,9 +9,8 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// A value that can be passed as the id of a document, a child or an item.
 ///
-/// Implemented for [`Bson`], strings, the integers that can be keys, the types of BSON, and references to these. BSON has no
-/// unsigned integers: they are stored as int32 if they fit, else as int64. A router of a sharded cluster refuses an id that is
-/// a document with a field whose name begins with `$`.
+/// Implemented for [`Bson`], strings, integers, the types of BSON, and references to these. An unsigned integer is stored as
+/// int32 if it fits, else as int64. A router refuses an id that is a document with a field whose name begins with `$`.
 ///
 /// Implement it for a type of your own, or pass `Bson::from(id)`:
 ///

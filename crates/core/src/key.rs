@@ -3,8 +3,7 @@
 //! A key is encoded as text, and `_` ends it: every `_id` of customer 123 starts with `123_`. The text itself contains no
 //! `_`, so no other customer's `_id` starts with it. `_` is escaped as `%5F`, `%` as `%25`, and NUL, which is invalid in a
 //! regular expression, as `%00`. A backslash before a `|` is escaped as `%5C`, because MongoDB takes the two for an
-//! alternative and derives no index bounds. All other characters are stored unchanged, so ids look as in MongoDB's manual,
-//! and the repository finds ids that the manual's shell commands created.
+//! alternative and derives no index bounds. All other characters are stored unchanged, as in MongoDB's manual.
 //!
 //! | type | stored in the key field as | text |
 //! |---|---|---|
@@ -13,8 +12,8 @@
 //! | [`ObjectId`] | ObjectId | 24 hex digits |
 //! | [`Uuid`] | binary, subtype 4 | 36 characters, lower case |
 //!
-//! One collection holds keys of one type: the texts of the number 123 and of the string `"123"` are the same. All integers are
-//! one type here. The [catalog](crate::catalog) has the type, and refuses a repository of another one.
+//! One collection contains keys of one type: the number 123 and the string `"123"` have the same text. All integers are one
+//! type here. The [catalog](crate::catalog) has the type, and refuses a repository with another one.
 //!
 //! Implement [`AsKey`] for a type of yours, such as a newtype over one of these.
 
@@ -47,9 +46,8 @@ impl sealed::Stored for String {}
 impl sealed::Stored for ObjectId {}
 impl sealed::Stored for Uuid {}
 
-/// A value that can be encoded as a key: every [`Key`], and `str` for `String` keys.
-///
-/// Sealed, so that the invariants of this module hold for all keys. Implement [`AsKey`] for types of yours.
+/// A value that can be encoded as a key: every [`Key`], and `str` for `String` keys. Sealed: implement [`AsKey`] for types
+/// of yours.
 pub trait EncodeKey: sealed::Sealed + Sync {
     /// Encodes the key: its text in `_id`, and its value in the key field.
     ///
@@ -78,8 +76,7 @@ pub trait Key: EncodeKey + Clone + Eq + fmt::Debug + Send + Sized + 'static {
     /// shells write them as doubles.
     fn from_stored(value: RawBsonRef<'_>) -> Option<Self>;
 
-    /// Returns the codec as aggregation expressions, for work that the server does alone. `stored` is the path of the key,
-    /// such as `$customerId`.
+    /// Returns the codec as aggregation expressions. `stored` is the path of the key, such as `$customerId`.
     fn expressions(stored: &str) -> KeyExpressions;
 }
 

@@ -5,7 +5,7 @@
 //! ## How do the protocols know the labels?
 //!
 //! A task-local value has the labels of the operation that is being polled, as the current span of `tracing`. So a retry or
-//! a refresh needs no argument for them, and costs nothing without the feature.
+//! a refresh needs no argument for them.
 
 #[cfg(not(feature = "metrics"))]
 mod disabled;

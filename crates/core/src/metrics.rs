@@ -1,43 +1,39 @@
 //! Metrics of the calls, through the [`metrics`](https://docs.rs/metrics) crate.
 //!
-//! The feature `metrics` enables them. Install a recorder, for example that of `metrics-exporter-prometheus`, and call
-//! [`describe_metrics`] once. Without the feature, a call reads no clock and allocates nothing for them.
+//! The feature `metrics` enables them. Install a recorder, for example the recorder of `metrics-exporter-prometheus`, and
+//! call [`describe_metrics`] once.
 //!
 #![doc = include_str!("metrics.md")]
 //!
 //! # Labels
 //!
 //! - `pattern`, `operation`: the pattern and the method, such as `bucket` and `append`.
-//! - `collection`: the name of the collection, without its database. A service with a database for each tenant thus has one
-//!   series for all of them.
+//! - `collection`: the name of the collection, without its database, so tenants in their own databases share one series.
 //! - `outcome`: `ok`, the [code](crate::ErrorKind::code) of an error such as `contention`, or `cancelled` if the future was
 //!   dropped before its end.
 //! - `result`: `written`; `unchanged` if other writers had written the parent; `no_parent` if the parent does not exist.
 //! - `follower`: the name of the follower.
 //!
-//! All of these are names of the program. Labels never contain keys, ids or items.
+//! Labels never contain keys, ids or items.
 //!
 //! # What is counted?
 //!
-//! - An operation begins at the first poll of its future. A migration's `plan` is an operation, too. Calls that return a
-//!   stream are no operations: what happens while the caller reads the stream is not counted.
-//! - Calls that wait for one document are sent together. The attempts of such a batch after the first one count for
-//!   the call that began the batch.
+//! - An operation begins at the first poll of its future. Calls that return a stream are no operations.
+//! - Calls that wait for one document are sent together. Further attempts of such a batch count for the call that began it.
 //! - In a transaction of the caller, spilled elements and refreshes are counted when they are sent, also if the transaction
 //!   aborts later.
-//! - The unit of migrated documents is that of the migration's `rate`: items of a bucket migration, lists of an outlier
+//! - The unit of migrated documents is the unit of the migration's `rate`: items of a bucket migration, lists of an outlier
 //!   migration, children that are copied, or parents that are written. `migrate_page_size_from` counts pages.
-//! - The lag of a follower is set when it has processed changes, when the server reports that there are none, and after
-//!   each error. It compares the server's clock with that of the client, and is never negative. On an idle deployment it
-//!   rises to about ten seconds, after which the server writes a no-op to its oplog. It is not set for a server whose resume
-//!   tokens have no readable time.
+//! - The lag of a follower is set when it has processed changes, when there are none, and after each error. It compares the
+//!   server's clock with the client's, and is never negative. On an idle deployment it rises to about ten seconds. It is not
+//!   set for a server whose resume tokens have no readable time.
 //!
 //! # Cost
 //!
 //! An operation reads the clock twice, and looks up three metrics in the recorder: attempts, operations and durations.
 
-/// The recommended bounds of the buckets of `mongo_patterns_operation_duration_seconds`, in seconds: those of the
-/// OpenTelemetry conventions for the duration of database operations.
+/// The recommended bounds of the buckets of `mongo_patterns_operation_duration_seconds`, in seconds, by the OpenTelemetry
+/// conventions.
 pub const DURATION_BUCKETS: [f64; 9] = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0];
 
 /// The type of a [`Metric`].

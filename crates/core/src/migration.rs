@@ -4,10 +4,10 @@
 //!
 //! ## Why is a migration written only once?
 //!
-//! An operator reads the plan of a migration and decides by it. A plan that is a second copy of the migration lists
-//! other commands as soon as one of the two changes. So a migration is one function over
-//! [`Conn`](crate::conn::Conn). Each command is a [`Step`], which the driver's typed calls execute and which knows its form as a command. A run executes every step. A
-//! plan executes those that only read, and lists all of them.
+//! An operator reads the plan of a migration and decides by it. A plan that is a second copy of the migration would soon
+//! list other commands. So a migration is one function over [`Conn`](crate::conn::Conn). Each command is a [`Step`], which
+//! the driver's typed calls execute and which knows its form as a command. A run executes every step. A plan executes the
+//! reads, and lists all steps.
 //!
 //! ## What is the order of a migration?
 //!
@@ -25,7 +25,8 @@
 //!    [`MigrationProgress::advance`] reports it and pauses.
 //! 7. The pattern looks for what is left, and [`Record::finish`](crate::catalog::Record::finish) ends the migration.
 //!
-//! A migration whose data show what is migrated, such as that of embedded children from references, has no record.
+//! A migration whose data show the migrated documents, such as the migration of embedded children from references, has no
+//! record.
 //!
 //! ## Why does a step not run the command that it lists?
 //!

@@ -51,8 +51,8 @@ impl<M> Planned<M> {
 #[serde(tag = "warning")]
 #[non_exhaustive]
 pub enum PlanWarning {
-    /// A follower has a position in the change stream of a collection, whose documents the run deletes there. It takes them
-    /// for deleted ones.
+    /// A follower has a position in the change stream of a collection from which the run moves documents. It takes them for
+    /// deleted ones.
     Followed {
         /// The name of the follower.
         follower: String,

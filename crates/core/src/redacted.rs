@@ -1,7 +1,6 @@
 //! `Debug` without user values, and `Clone` without bounds.
 
-/// Implements `Debug` with the name of a type and the given fields. A derived one would print keys, items and ids, which end
-/// up in logs, and the driver's client with its options.
+/// Implements `Debug` with the name of a type and the given fields. A derived one would print keys, items and ids.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! redacted_debug {

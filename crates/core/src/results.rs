@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 #[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Inserted {
-    /// The `_id` of the document: its own, or the ObjectId that the driver generated for one without. It is a user value.
+    /// The `_id` of the document: its own, or a generated ObjectId. It is a user value.
     pub id: Bson,
 }
 
@@ -83,8 +83,8 @@ pub struct Moved {
     /// The age of the oldest of the documents.
     #[serde(serialize_with = "text_of_date")]
     pub oldest: Option<DateTime>,
-    /// The documents that stay because the other collection has one with their `_id`, or because a unique index of an archive refuses
-    /// them. `verify()` names them.
+    /// The documents that stay because the other collection has one with their `_id`, or because a unique index of an
+    /// archive refuses them. `verify()` names them.
     pub conflicts: u64,
     /// The documents that stay because others wrote them for the time of the retry policy. A further run may move them.
     pub busy: u64,

@@ -15,12 +15,12 @@ pub use self::put_aside::PutAside;
 
 /// How an operation retries after conflicts with concurrent writers.
 ///
-/// The first retry is immediate, because the conflict is usually over. Further retries wait for a random time, up to a
-/// bound that doubles each time (exponential backoff with full jitter). After [`max_attempts`](Self::max_attempts) or
-/// [`max_elapsed`](Self::max_elapsed), whichever comes first, the error is [`ErrorKind::Contention`], with nothing stored.
+/// The first retry is immediate. Further retries wait for a random time, up to a bound that doubles each time (exponential
+/// backoff with full jitter). After [`max_attempts`](Self::max_attempts) or [`max_elapsed`](Self::max_elapsed), whichever
+/// comes first, the error is [`ErrorKind::Contention`], with nothing stored.
 ///
-/// For an operation that runs a transaction, the policy also bounds the retries after network errors, and the retries of a
-/// commit whose outcome is unknown. The last error is returned then.
+/// For a transaction, the policy also bounds the retries after network errors, and the retries of a commit whose outcome is
+/// unknown. The last error is returned then.
 ///
 /// ```
 /// # use mongo_patterns::RetryPolicy;
@@ -33,8 +33,7 @@ pub use self::put_aside::PutAside;
 pub struct RetryPolicy {
     /// The most attempts, including the first. 1000 by default.
     pub max_attempts: u32,
-    /// The longest duration. 2 minutes by default, which outlives the transaction of a client that was killed: the server
-    /// aborts it up to 90 seconds after its start, with the default of `transactionLifetimeLimitSeconds`.
+    /// The longest duration. 2 minutes by default, longer than the server keeps the transaction of a killed client.
     pub max_elapsed: Duration,
     /// The bound of the first backoff. 1 millisecond by default.
     pub base_delay: Duration,
@@ -101,9 +100,6 @@ impl Attempts {
     }
 
     /// Waits before the next attempt, after a conflict.
-    ///
-    /// # Errors
-    /// - [`Contention`](ErrorKind::Contention): with the last error when the policy allows no further attempt.
     pub fn next(&mut self, last: impl Into<CommandError>) -> BoxFuture<'_, Result<(), Error>> {
         self.wait_after(last.into())
     }

@@ -6,10 +6,9 @@
 //!
 //! ## Why do the commands return boxed futures and streams?
 //!
-//! Rust compiles a generic function, and the body of an `async fn`, in the crate that calls it or polls it. With
-//! `async fn`s here, each pattern crate compiled the driver, its BSON and serde again: 80% of its code. So a function
-//! that sends has a generic front, which only converts its arguments, and a body that is not generic and returns a
-//! [`BoxFuture`]. No other crate polls a future or a cursor of the driver.
+//! Rust compiles a generic function, and the body of an `async fn`, in the crate that calls it or polls it. With `async fn`s
+//! here, each pattern crate compiled the driver, its BSON and serde again: 80% of its code. So a function that sends has a
+//! generic front, and a body that is not generic and returns a [`BoxFuture`].
 
 use std::time::Duration;
 

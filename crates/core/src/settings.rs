@@ -28,9 +28,6 @@ pub fn required<T>(setting: Option<T>, method: &str) -> Result<T> {
 }
 
 /// Checks a number that is stored as an int32.
-///
-/// # Errors
-/// - [`Configuration`](ErrorKind::Configuration): it is 0 or above `i32::MAX`.
 pub fn check_bound(name: &str, number: u32) -> Result<()> {
     if number == 0 || i32::try_from(number).is_err() {
         return Err(configuration(format!("the {name} must be from 1 to 2,147,483,647")));
@@ -39,9 +36,6 @@ pub fn check_bound(name: &str, number: u32) -> Result<()> {
 }
 
 /// Checks that the writes of a collection are acknowledged.
-///
-/// # Errors
-/// - [`Configuration`](ErrorKind::Configuration): its write concern is `w: 0`.
 pub fn check_acknowledged<T: Send + Sync>(collection: &Collection<T>) -> Result<()> {
     if is_unacknowledged(collection) {
         return Err(configuration(format!(

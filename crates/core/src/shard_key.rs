@@ -63,9 +63,8 @@ impl ShardKeyChoice {
         hashed_key.unwrap_or(&self.recommended)
     }
 
-    /// Returns the problem of an existing key. `None` for one under which the pattern works.
-    ///
-    /// The server enforces a unique shard key by a unique index, which would allow one document for each value.
+    /// Returns the problem of an existing key. `None` for a suitable one. A unique shard key would allow one document for
+    /// each value.
     pub(crate) fn check(&self, key: &Document, unique: bool) -> Option<UnsuitableShardKey> {
         let is_of_list = self.keys().any(|suitable| same_fields(suitable, key));
         let is_of_one_document = key.len() > 1 || key.contains_key("_id");

@@ -11,14 +11,11 @@ use crate::measure;
 /// The number of tasks of this library.
 static TASKS: LazyLock<watch::Sender<usize>> = LazyLock::new(watch::Sender::default);
 
-/// Waits until no command of a dropped call is in flight, for the shutdown of a service: call it after the last request,
-/// and before the tokio runtime ends.
+/// Waits until no command of a dropped call is in flight, for the shutdown of a service: call it after the last request, and
+/// before the tokio runtime ends.
 ///
-/// The library polls each command that it has sent to the server's reply, also when the future of the call is dropped. A
-/// command that waits for a document that another client has locked takes as long as that client.
-///
-/// Calls that are not dropped are not waited for, except for those that share a command with others, and followers are
-/// not either.
+/// A command that waits for a document that another client has locked takes as long as that client. Calls that are not
+/// dropped, and followers, are not waited for, except calls that share a command.
 ///
 /// ```no_run
 /// # async fn serve() {}

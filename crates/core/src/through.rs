@@ -1,6 +1,6 @@
 //! Deletions and restorations through another repository of the same document.
 //!
-//! A document can belong to several patterns: a supplier is a source of references, and its deleted documents are kept in a
+//! A document can belong to several patterns: a supplier is a source of references, and deleted suppliers are kept in a
 //! trash. The call of one repository then has the other one do its part, in one transaction:
 //!
 //! | call | through | effect |
@@ -9,8 +9,8 @@
 //! | `restore` of a trash, `restore` and `restore_many` of an archive | a repository that [restores](Restores) | it brings the document up to date, such as its references |
 //! | `run` of an archive | one of the archived documents that [restores](Restores) | it brings the document up to date, such as a bucket that joins another one |
 //!
-//! The document itself and what depends on it change together, or not at all. A document of more than two patterns has a
-//! `through(..)` for each further one.
+//! The document and its dependents change together, or not at all. A document of more than two patterns has a `through(..)`
+//! for each further one.
 
 use std::sync::Arc;
 
@@ -55,8 +55,8 @@ pub trait Deletes: Sealed + Send + Sync {
     ) -> BoxFuture<'a, Result<bool>>;
 }
 
-/// The repositories of a deletion, in the order of their places. The last one deletes the document, and the ones before it what
-/// depends on it.
+/// The repositories of a deletion, in the order of their places. The last one deletes the document, and the others its
+/// dependents.
 #[doc(hidden)]
 pub type Through<'a> = [&'a dyn Deletes];
 
@@ -77,12 +77,8 @@ pub trait Restores: Sealed + Send + Sync {
     ) -> BoxFuture<'a, Result<Vec<RawDocumentBuf>>>;
 }
 
-/// Prepares a deletion through other repositories of the documents, and puts them in order. `own` is the id and the place of the
-/// repository of the call, and what others own in the documents decides whether something would be left.
-///
-/// # Errors
-/// Those of [`check`], [`InvalidArgument`](ErrorKind::InvalidArgument) for two that keep the document,
-/// [`SettingsMismatch`](ErrorKind::SettingsMismatch) if something would be left, and those of the other repositories.
+/// Prepares a deletion through other repositories of the documents, and puts them in order. `own` is the id and the place of
+/// the repository of the call. Refuses a deletion that would leave dependents.
 #[doc(hidden)]
 pub async fn prepare(
     own: (&Collection<RawDocumentBuf>, &str, Place),
@@ -126,9 +122,6 @@ fn of_another(error: Error) -> Error {
 }
 
 /// Deletes what depends on a document that the transaction has not found, by the repositories of its parts.
-///
-/// # Errors
-/// Those of the other repositories.
 #[doc(hidden)]
 pub async fn delete_left(through: &Through<'_>, id: &Bson, conn: &mut Conn<'_>) -> Result<()> {
     for other in through.iter().filter(|other| other.place() == Place::Parts) {
@@ -138,9 +131,6 @@ pub async fn delete_left(through: &Through<'_>, id: &Bson, conn: &mut Conn<'_>) 
 }
 
 /// Deletes a document that the transaction has found through other repositories, if there are any.
-///
-/// # Errors
-/// [`Corrupt`](ErrorKind::Corrupt) when another repository does not find it, and those of the other repositories.
 #[doc(hidden)]
 pub async fn delete_found(through: &Through<'_>, id: &Bson, conn: &mut Conn<'_>) -> Result<()> {
     let Some((other, rest)) = through.split_first() else {

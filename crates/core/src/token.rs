@@ -4,8 +4,7 @@ use std::fmt;
 
 use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc};
 
-/// The length limit of a token's text: two digits for each byte of the largest document that MongoDB stores. The values of an
-/// order are a part of one document, and the other fields of a token need less space than the rest of it.
+/// The length limit of a token's text: two digits for each byte of the largest document that MongoDB stores.
 const MAX_TEXT: usize = 2 * (16 * 1024 * 1024 + 16 * 1024);
 /// The depth limit of a token's documents. It is the limit of a command in MongoDB, which no stored document reaches.
 const MAX_DEPTH: usize = 200;
@@ -45,8 +44,8 @@ pub fn values(text: &str) -> Option<Vec<Bson>> {
     (Text(&values).to_string() == text).then_some(values)
 }
 
-/// Implements the text of a token, by its private function `parse_text` and its `Display`: `FromStr`, with the text of an error, and
-/// the conversions that serde uses.
+/// Implements the text of a token, by its private function `parse_text` and its `Display`: `FromStr`, with the text of an
+/// error, and serde.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! token_as_text {
@@ -75,8 +74,8 @@ macro_rules! token_as_text {
     };
 }
 
-/// Implements the [text](token_as_text) of a token of values of documents, by its private functions `from_values` and `to_values`,
-/// and a `Debug` without these.
+/// Implements the [text](token_as_text) of a token of values of documents, by `from_values` and `to_values`, and a `Debug`
+/// without the values.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! token_of_values {
@@ -98,8 +97,8 @@ macro_rules! token_of_values {
     };
 }
 
-/// Returns whether no document in it exceeds the depth limit. Decoding takes stack for each level, and a service may receive
-/// any text as a token: without a limit, one of 20 KB would overflow the stack of its process.
+/// Returns whether no document in it exceeds the depth limit. Decoding takes stack for each level: without a limit, a token
+/// of 20 KB would overflow the stack.
 fn is_shallow(document: &RawDocument) -> bool {
     let mut level = vec![document];
     for _ in 0..MAX_DEPTH {

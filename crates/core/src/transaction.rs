@@ -25,24 +25,23 @@ use crate::send::primary;
 use crate::topology::STANDALONE;
 
 const MAX_TIME_EXPIRED: i32 = 50;
-/// A lock timeout, a write conflict, a snapshot that is too old, or a transaction that the server has aborted. On a
-/// sharded cluster also a chunk that moves, an outdated routing table, and another transaction that is being committed.
+/// A lock timeout, a write conflict, a snapshot that is too old, or a transaction that the server has aborted. On a sharded
+/// cluster also a chunk that moves, an outdated routing table, and another transaction in its commit.
 const LOST: [i32; 11] = [24, 112, 239, 246, 249, 251, 267, 272, 304, 343, 13388];
 
-/// The body of a transaction. It can run several times. The context has what it borrows besides the session.
+/// The body of a transaction. It can run several times. The context is what it borrows besides the session.
 pub type Body<C, T> = for<'b, 's> fn(&'b mut Conn<'s>, &'b mut C) -> BoxFuture<'b, Result<T>>;
 
 /// Runs a body in a transaction with the collection's write concern and a snapshot of the primary. Retries it after a
 /// conflict with another writer or a network error.
 ///
-/// The call [enters](Conn::enter) its lanes before. In a transaction of the caller, the body runs once in that transaction. A caller's session without a transaction only
-/// passes on its causal consistency: the transaction has a session of its own.
+/// The call [enters](Conn::enter) its lanes before. In a transaction of the caller, the body runs once in that transaction.
+/// A caller's session without a transaction only passes on its causal consistency.
 ///
 /// # Errors
-/// Those of the body, and [`Unsupported`](ErrorKind::Unsupported) on a standalone. When the retry policy is exhausted,
-/// [`Contention`](ErrorKind::Contention), or the network error. [`ServerSelection`](ErrorKind::ServerSelection) at once,
-/// because the client has waited for its timeout already. Nothing is changed, except after an error of the commit, whose
-/// [outcome is unknown](Error::is_outcome_unknown).
+/// When the retry policy is exhausted, [`Contention`](ErrorKind::Contention), or the network error.
+/// [`ServerSelection`](ErrorKind::ServerSelection) at once, because the client has waited for its timeout already. Nothing
+/// is changed, except after an error of the commit, whose [outcome is unknown](Error::is_outcome_unknown).
 ///
 /// # Cancel safety
 /// The transaction is aborted, or committed if its commit was sent. The call keeps its lanes until then. See
@@ -95,7 +94,7 @@ fn advance(session: &mut ClientSession, other: &ClientSession) {
     }
 }
 
-/// Runs the attempts. What does not need the types of the body is in functions of its own, which are compiled once.
+/// Runs the attempts. All that does not need the types of the body is in functions that are compiled once.
 async fn run_own<C: Send, T: Send>(
     collection: &Collection<RawDocumentBuf>,
     retry: &RetryPolicy,
@@ -150,9 +149,6 @@ fn abort<'a>(conn: &'a mut Conn<'_>) -> BoxFuture<'a, ()> {
 }
 
 /// Waits before the next attempt.
-///
-/// # Errors
-/// The error of the last one, when it is final or when the retry policy is exhausted.
 fn again(error: Error, attempts: &mut Attempts) -> BoxFuture<'_, Result<()>> {
     Box::pin(async move {
         if !may_run_again(&error) {
@@ -237,9 +233,9 @@ fn exhausted(last: Error) -> Error {
 /// A field that a document has only within a transaction.
 const HELD: &str = "mongo_patterns_held";
 
-/// Locks documents at the start of a transaction, by writes that change nothing: other writers wait for its end. Without
-/// it, a transaction that reads first and then writes conflicts with every write in between and may never commit, and
-/// one that decides by a document that it does not change may be wrong when it commits.
+/// Locks documents at the start of a transaction, by writes that change nothing: other writers wait for its end. Otherwise a
+/// transaction that reads first and then writes conflicts with every write in between, and a decision by an unchanged
+/// document may be wrong at the commit.
 pub async fn lock_documents(
     conn: &mut Conn<'_>,
     collection: &Collection<RawDocumentBuf>,
@@ -254,8 +250,7 @@ pub async fn lock_documents(
     Ok(())
 }
 
-/// Sets in an error how many items of a batch are stored: in a transaction of the caller none, whatever earlier commands
-/// did.
+/// Sets in an error how many items of a batch are stored: none in a transaction of the caller.
 pub fn with_stored(error: Error, items: usize, conn: &Conn<'_>) -> Error {
     match conn.is_in_transaction() {
         true => error,

@@ -4,14 +4,14 @@
 //!
 //! ## Why are only the paths rewritten?
 //!
-//! Every supported operator works on the path of an array element as on the field of a document. So the server applies the
-//! operator, in one atomic command, and a value is never part of a path or of an expression. A pipeline has stages, which
-//! work on whole documents: an element of an array cannot have one.
+//! Every supported operator works on the path of an array element as on the field of a document. So the server applies it in
+//! one atomic command, and a value is never part of a path or of an expression. The stages of a pipeline work on whole
+//! documents only.
 //!
 //! ## Why are paths that conflict refused here?
 //!
-//! The server refuses two paths of which one contains the other. With other fields of the same command, such as those that
-//! the pattern writes itself, its error would name a path that the caller did not write.
+//! The server refuses two paths if one contains the other. Its error could name a path of the pattern, which the caller did
+//! not write.
 
 mod document;
 mod operator;
@@ -30,9 +30,8 @@ pub use self::path::Fixed;
 
 const OPERATOR_FORM: &str = "the update is not a document of update operators, nothing was sent: write `doc! { \"$set\": { \"field\": value } }`, with $set, $unset, $inc, $mul, $min, $max, $currentDate, $push, $pull or $addToSet";
 
-/// The server's codes for an update that does not suit the stored values: a bad value, one that cannot be parsed or has
-/// another type, an overflow, a path through a value that is not a document, a failed conversion, and in expressions of a
-/// pipeline a sum, product, difference, quotient or remainder of values that are no numbers.
+/// The server's codes for an update that does not suit the stored values: a bad value or type, an overflow, a path through a
+/// value that is not a document, a failed conversion, and in a pipeline a calculation with values that are no numbers.
 const UNSUITABLE: [i32; 13] = [2, 9, 14, 15, 28, 241, 16554, 16555, 16556, 16608, 16609, 16610, 16611];
 
 /// Update operators, checked. Their paths are relative to a document, or to an element of an array.
@@ -54,8 +53,8 @@ impl Operators {
     /// Checks an update of a document.
     ///
     /// # Errors
-    /// - [`InvalidArgument`](ErrorKind::InvalidArgument): it is no document of supported operators, changes nothing, or has an
-    ///   invalid value or path: one that is empty or fixed, that has a positional operator, or that contains another one.
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument): it is no document of supported operators, changes nothing, or has an
+    /// invalid value or path.
     pub fn new(update: Document, fixed: &[Fixed<'_>]) -> Result<Self> {
         let mut operators = Vec::with_capacity(update.len());
         for (name, fields) in update {
@@ -84,9 +83,6 @@ impl Operators {
     }
 
     /// Checks an update of an element of an array.
-    ///
-    /// # Errors
-    /// As [`new`](Self::new), also for a pipeline.
     pub fn of_element(update: UpdateModifications, fixed: &[Fixed<'_>]) -> Result<Self> {
         match update {
             UpdateModifications::Document(update) => Self::new(update, fixed),
@@ -116,7 +112,7 @@ impl Operators {
         })
     }
 
-    /// Returns the update of what a path such as `addresses.$.` leads to, or of a document for an empty path.
+    /// Returns the update of the value at a path such as `addresses.$.`, or of a document for an empty path.
     pub fn under(self, path: &str) -> Document {
         let fields = |fields: Document| -> Document {
             let under = |(field, value)| (format!("{path}{field}"), value);
@@ -129,10 +125,7 @@ impl Operators {
     }
 }
 
-/// Checks a path such as the fields of a stage of a pipeline have.
-///
-/// # Errors
-/// Those of the paths of [`Operators::new`].
+/// Checks a path of a field of a stage of a pipeline.
 pub fn check_path(path: &str, fixed: &[Fixed<'_>]) -> Result<()> {
     Path::new(path)?.check(fixed)
 }
@@ -145,7 +138,7 @@ pub fn is_of_stages(error: &mongodb::error::Error) -> bool {
     code(error).is_some_and(|code| UNSUITABLE.contains(&code) || code >= OF_EXPRESSIONS) && !is_bad_hint(error)
 }
 
-/// Returns the error of an update that failed. The server refuses one that does not suit the stored values.
+/// Returns the error of an update that failed. The server refuses an update that does not suit the stored values.
 pub fn failed(error: Error) -> Error {
     let is_unsuitable = |error: &mongodb::error::Error| code(error).is_some_and(|code| UNSUITABLE.contains(&code));
     if error.kind() != ErrorKind::Driver || !error.as_driver_error().is_some_and(is_unsuitable) {
@@ -157,10 +150,6 @@ pub fn failed(error: Error) -> Error {
 }
 
 /// Returns the paths that a stage of a pipeline writes.
-///
-/// # Errors
-/// - [`InvalidArgument`](ErrorKind::InvalidArgument): another stage than `$set`, `$addFields` and `$unset`, of which the paths
-///   are not known.
 pub fn stage_paths(stage: &Document) -> Result<Vec<&str>> {
     let mut fields = stage.iter();
     let paths = match (fields.next(), fields.next()) {

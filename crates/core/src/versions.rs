@@ -60,9 +60,6 @@ crate::redacted_debug!(Steps<W>);
 
 impl<W> Steps<W> {
     /// Checks the steps. The newest version is the one after the last step, or the given one.
-    ///
-    /// # Errors
-    /// [`Configuration`](ErrorKind::Configuration).
     pub fn new(mut given: Vec<(u32, W)>, newest: Option<u32>) -> Result<Self> {
         given.sort_by_key(|(from, _)| *from);
         let oldest = match given.first() {
@@ -159,9 +156,6 @@ pub fn encode<T: Serialize>(value: &T) -> Result<RawDocumentBuf> {
 }
 
 /// Converts a document by the typed step of its version.
-///
-/// # Errors
-/// Those of the step, with its number and the document.
 pub fn convert(field: &FieldName, step: &Convert, version: u32, stored: &RawDocument) -> Result<RawDocumentBuf> {
     let converted = step(stored).and_then(|converted| joined(field, version + 1, stored, &converted));
     converted.map_err(|error| {

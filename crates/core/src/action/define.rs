@@ -21,11 +21,10 @@
 /// }
 /// ```
 ///
-/// Expands to what one would write by hand: the struct, `#[must_use]`, a `Debug` without user values, a private `create`
-/// that takes the fields, for each option after `with` a field and its setter, the [setters](crate::setters), and an
-/// [`IntoFuture`] that runs `Self::execute(self)` in the span of the operation. The options are `session`, `max_time`,
-/// `on_progress` and `dry_run`.
-/// Without an operation there is no [`IntoFuture`], for a struct with a method that returns a stream.
+/// Expands to the struct, `#[must_use]`, a `Debug` without user values, and a private `create` that takes the fields. Each
+/// option after `with` (`session`, `max_time`, `on_progress`, `dry_run`) is a field with its [setter](crate::setters). An
+/// [`IntoFuture`] runs `Self::execute(self)` in the span of the operation. Without an operation there is none, for a struct
+/// with a method that returns a stream.
 ///
 /// A call with a session and no other option is a [`Read`](crate::action::Read) or a [`Write`](crate::action::Write).
 #[doc(hidden)]
@@ -136,7 +135,7 @@ macro_rules! action {
     (@setters [$name:ident] [$life:lifetime $(, $param:ident)*] [max_time $($rest:tt)*]) => {
         impl<$life $(, $param)*> $name<$life $(, $param)*> {
             $crate::setters! {
-                /// Bounds the time of each command on the server (`maxTimeMS`), in place of that of the repository.
+                /// Bounds the time of each command on the server (`maxTimeMS`), in place of the repository's bound.
                 ///
                 /// See [time limits](mongo_patterns_core::action#time-limits).
                 max_time(time: ::std::time::Duration) => max_time = Some(time);

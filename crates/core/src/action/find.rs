@@ -41,8 +41,8 @@ impl<'a, T> Find<'a, T> {
         Self::create(call, filter, FindOptions::default(), None, Box::new(decode))
     }
 
-    /// Returns the documents as a stream, which sends nothing before it is polled, and ends after an error. A stream has no
-    /// session: with one, it ends with [`InvalidArgument`](crate::ErrorKind::InvalidArgument), and reads nothing.
+    /// Returns the documents as a stream, which sends nothing before it is polled. With a session it ends with
+    /// [`InvalidArgument`](crate::ErrorKind::InvalidArgument).
     pub fn stream(self) -> ActionStream<'a, T>
     where
         T: Send + 'a,
@@ -102,7 +102,7 @@ pub fn check_stream(session: Option<&ClientSession>) -> Result<()> {
     }
 }
 
-/// Returns a stream as that of a call: it names the call in its error, and ends after it.
+/// Returns a stream as the stream of a call: it names the call in its error, and ends after it.
 #[doc(hidden)]
 pub fn of_call<'a, T: Send + 'a>(
     call: Call<'a>,

@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use crate::error::{self, Error, ErrorKind, Result};
 
-/// The server's codes of transient errors: a node that is unreachable, stepped down, recovering, shutting down, busy or
-/// overloaded, a time limit, a cursor that was closed or killed, a shard that has moved. All that the follower repeats is
-/// idempotent, so it need not know the outcome of a write.
+/// The server's codes of transient errors: a node that is unreachable, not primary, busy or overloaded, a time limit, a
+/// closed or killed cursor, a shard that has moved. The follower repeats only idempotent commands, so it need not know the
+/// outcome of a write.
 const TRANSIENT: [i32; 38] = [
     6, 7, 43, 46, 50, 63, 89, 91, 112, 133, 134, 150, 175, 189, 202, 234, 237, 239, 249, 262, 267, 272, 304, 343, 365,
     407, 433, 449, 450, 462, 9001, 10058, 10107, 11600, 11602, 13388, 13435, 13436,
@@ -38,9 +38,6 @@ impl Backoff {
     }
 
     /// Returns the delay before the next attempt.
-    ///
-    /// # Errors
-    /// The error itself, when it is not transient or the limit is reached.
     pub(super) fn delay_after(&mut self, error: Error) -> Result<Duration> {
         if !is_transient(&error) {
             return Err(error);

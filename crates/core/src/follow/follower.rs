@@ -23,8 +23,8 @@ const STORE_EVERY: Duration = Duration::from_secs(10);
 const WAIT: Duration = Duration::from_secs(1);
 /// The same, for a follower that runs until it is current.
 const SHORT_WAIT: Duration = Duration::from_millis(50);
-/// The default retry time of a follower that runs until it is current. A transaction of a process that was killed locks
-/// its documents until the server ends it, by default after 60 to 90 seconds.
+/// The default retry time of a follower that runs until it is current: longer than the server keeps a transaction of a
+/// killed process.
 const RETRY_TIME_UNTIL_CURRENT: Duration = Duration::from_secs(120);
 
 /// A follower.
@@ -41,7 +41,7 @@ struct Follower<'a> {
     position: Option<ResumeToken>,
     /// The stored position, and when it was stored.
     stored: Option<(ResumeToken, Instant)>,
-    /// Whether it has followed any change since the last rebuild. If not, another rebuild would not help.
+    /// Whether it has followed any change since the last rebuild. Otherwise another rebuild would not help.
     has_followed: bool,
     done: Followed,
 }
@@ -56,9 +56,6 @@ struct Batch {
 impl<'a> FollowOptions<'a> {
     /// Follows until the caller ends it, until it is current, or until a permanent error. The target writes with the write
     /// concern `majority`.
-    ///
-    /// # Errors
-    /// Those of the target, of its [texts](super::Texts), and of the driver.
     pub fn run(mut self, target: Box<dyn Target + 'a>) -> ActionFuture<'a, Followed> {
         let default = self.run_until_current.then_some(RETRY_TIME_UNTIL_CURRENT);
         self.max_retry_time = self.max_retry_time.or(default);
@@ -218,8 +215,8 @@ impl Follower<'_> {
         Ok(())
     }
 
-    /// Records that there were no changes up to this position. A stream that was opened is not known to be readable
-    /// before it has been polled.
+    /// Records that there were no changes up to this position. A new stream is not known to be readable before it has been
+    /// polled.
     async fn idle(&mut self, position: Option<ResumeToken>, has_polled: bool) -> Result<()> {
         let Some(position) = position else { return Ok(()) };
         if self.position.as_ref() != Some(&position) {
@@ -271,8 +268,8 @@ impl Follower<'_> {
         }
     }
 
-    /// Returns whether the end time is reached. If the server's tokens have no readable time, it is reached when
-    /// there are no more changes.
+    /// Returns whether the end time is reached. Without a readable time in the server's tokens, it is reached when there are
+    /// no more changes.
     fn is_current(&self, is_idle: bool) -> bool {
         self.end.is_some_and(|end| match self.done.up_to {
             Some(up_to) => up_to >= end,

@@ -24,13 +24,13 @@ pub type OnFollowed<'a> = Box<dyn FnMut(Followed) + Send + 'a>;
 pub struct Followed {
     /// The number of changes that it has processed.
     pub changes: u64,
-    /// The number of documents that it has written for these: revisions of a history, parents of a subset, or documents whose
-    /// copies were updated, once for each reference. What a repair has written is counted in a history only.
+    /// The number of documents that it has written for these: revisions, parents, or documents whose copies were updated,
+    /// once for each reference. Documents of a repair count in a history only.
     pub written: u64,
     /// The number of times that it has repaired everything: at the first start, and after lost changes.
     pub repaired: u64,
-    /// The cluster time up to which all changes are processed. `time` is in seconds since 1970: its difference to the clock is
-    /// the lag of the follower, to within about a second. `None` until the follower has begun.
+    /// The cluster time up to which all changes are processed. `time` is in seconds since 1970: its difference to the clock
+    /// is the lag of the follower, within about a second. `None` until the follower has begun.
     pub up_to: Option<Timestamp>,
 }
 
@@ -78,7 +78,7 @@ macro_rules! follow_options {
             for $name<$life>:
 
             /// Ends the follower when a future is ready, such as a signal to shut down. It completes the current batch and
-            /// stores its position first. It does not wait for further changes or a retry.
+            /// stores its position first.
             until(end: impl ::std::future::Future<Output = ()> + Send + $life)
                 => options.until = $crate::follow::Until::new(end);
 
@@ -87,13 +87,12 @@ macro_rules! follow_options {
             run_until_current() => options.run_until_current = true;
 
             /// Disables the automatic repair. At the first start the follower only processes later changes. When changes are
-            /// lost it ends with `HistoryLost`. Use it if a scan of the collections takes too long to run automatically, or to
-            /// see the output of `verify()` first.
+            /// lost it ends with `HistoryLost`. Use it if a scan of the collections takes too long, or to see the output of
+            /// `verify()` first.
             disable_repair() => options.repair = false;
 
             /// Sets how long it retries after transient errors, such as an unreachable server. Unlimited by default, and 2
-            /// minutes with [`run_until_current`](Self::run_until_current): longer than the server keeps a transaction of a
-            /// process that was killed, which locks its documents. The timeouts of the driver, such as
+            /// minutes with [`run_until_current`](Self::run_until_current). The timeouts of the driver, such as
             /// `serverSelectionTimeoutMS`, come first.
             max_retry_time(time: ::std::time::Duration) => options.max_retry_time = Some(time);
 

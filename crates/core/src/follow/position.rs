@@ -35,9 +35,6 @@ pub(super) fn before(time: Timestamp) -> Timestamp {
 }
 
 /// Returns the time of the last write of the primary, or of all shards that have documents of the collections.
-///
-/// # Errors
-/// [`Unsupported`](ErrorKind::Unsupported) when the server does not report it.
 pub(super) async fn last_write(target: &dyn Target) -> Result<Timestamp> {
     let watched = target.watched();
     let database = watched.client().database(&watched.namespace().db);

@@ -44,9 +44,6 @@ impl Record {
     }
 
     /// Returns the position after the last processed change, if there is a record.
-    ///
-    /// # Errors
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument) when the record has other settings.
     pub(super) async fn read(&self) -> Result<Option<ResumeToken>> {
         let record = commands::record(&self.name);
         let Some(found) = Conn::new().find_one(&self.collection, record, None).await? else {

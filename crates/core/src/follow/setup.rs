@@ -6,9 +6,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::send;
 
 /// Checks that pre-images of the collection are enabled, or enables them. Does nothing for a target that needs none.
-///
-/// # Errors
-/// [`PreImagesDisabled`](ErrorKind::PreImagesDisabled).
 pub(super) async fn check_pre_images(target: &dyn Target, enable: bool) -> Result<()> {
     let Some(disabled) = target.texts().pre_images_disabled else {
         return Ok(());

@@ -8,8 +8,7 @@ use super::{EncodeKey, EncodedKey, Key, KeyError, KeyExpressions, sealed};
 
 /// A type of yours that is stored as a key, such as a newtype `CustomerId(u32)`.
 ///
-/// It is stored as the key that [`to_key`](Self::to_key) returns, so it has all invariants of the [module](super). Values
-/// with equal keys share one history.
+/// It is stored as the key that [`to_key`](Self::to_key) returns. Values with equal keys share one history.
 ///
 /// ```
 /// use mongo_patterns::key::{AsKey, EncodeKey, Key};
@@ -36,9 +35,9 @@ use super::{EncodeKey, EncodedKey, Key, KeyError, KeyExpressions, sealed};
 ///
 /// Such a type is a [`Key`]: `BucketRepository<CustomerId, Trade>` takes a `&CustomerId` in each call, and gives a
 /// `CustomerId` with each page. Where it implements [`Borrow`](std::borrow::Borrow) for another key type, calls take that
-/// as well, and it must be the same key then.
+/// too, and it must be the same key.
 pub trait AsKey: Clone + Eq + fmt::Debug + Send + Sync + 'static {
-    /// The type that is stored: one of those in the table of the [module](super).
+    /// The type that is stored: one from the table of the [module](super).
     type Key: sealed::Stored;
 
     /// Returns the key that is stored for this value. Equal values must return equal keys.
@@ -51,12 +50,12 @@ pub trait AsKey: Clone + Eq + fmt::Debug + Send + Sync + 'static {
     /// ```
     fn to_key(&self) -> Self::Key;
 
-    /// Returns the value for a stored key; `None` when no value of the type has this key. A stored document with such a
-    /// key is reported as one that violates an invariant.
+    /// Returns the value for a stored key; `None` when no value of the type has this key. Such a stored document is reported
+    /// as corrupt.
     ///
-    /// For each key that [`to_key`](Self::to_key) returns, this must return a value, of which `to_key` returns that key
-    /// again. Otherwise items can be appended to the key, and each read of them returns
-    /// [`Corrupt`](crate::ErrorKind::Corrupt). A type that ignores case must do so in `to_key`.
+    /// For each key that [`to_key`](Self::to_key) returns, this must return a value with the same key. Otherwise items can
+    /// be appended to the key, and each read returns [`Corrupt`](crate::ErrorKind::Corrupt). A type that ignores case must
+    /// do so in `to_key`.
     ///
     /// ```
     /// # use mongo_patterns::key::AsKey;

@@ -45,8 +45,7 @@ impl EncodedKey {
         [self.text.as_str(), "_", tail].concat()
     }
 
-    /// Returns the first string after all ids of this key: `` 123` ``, because '`' is the character after '_'. Exactly the
-    /// strings from [`id("")`](Self::id) up to it start with the key and its `_`.
+    /// Returns the first string after all ids of this key: `` 123` ``, because '`' is the character after '_'.
     pub fn end(&self) -> String {
         format!("{}`", self.text)
     }
@@ -58,8 +57,8 @@ impl EncodedKey {
 
     /// Returns the regular expression, such as `^123_`, of ids of this key whose tail starts with these digits.
     ///
-    /// It is a prefix whose metacharacters are escaped by a backslash: the form from which MongoDB derives index bounds.
-    /// It derives none from `[.]`, nor from `\Q..\E` around a `|`.
+    /// Its metacharacters are escaped by a backslash, because MongoDB derives no index bounds from `[.]`, nor from `\Q..\E`
+    /// around a `|`.
     pub fn pattern(&self, tail: &str) -> String {
         debug_assert!(tail.bytes().all(|byte| byte.is_ascii_digit()));
         let mut pattern = String::with_capacity(self.text.len() + tail.len() + 8);

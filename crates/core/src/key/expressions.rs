@@ -1,5 +1,4 @@
-//! The key codec as aggregation expressions. They must agree with [`EncodeKey`](super::EncodeKey), which a test with random
-//! keys checks.
+//! The key codec as aggregation expressions, which must agree with [`EncodeKey`](super::EncodeKey).
 
 use mongodb::bson::{Binary, Bson, Document, Uuid, doc};
 

@@ -4,8 +4,8 @@
 //!
 //! ## Why is everything forgotten at once?
 //!
-//! A hint can be wrong at any time, because other processes write. So no call relies on one: a lost hint costs a round
-//! trip or two, as a wrong one does. A bound that clears everything needs no order of use, and no second lock.
+//! A hint can be wrong at any time, because other processes write. So no call relies on one: a lost or wrong hint costs a
+//! round trip or two. A bound that clears everything needs no order of use, and no second lock.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -12,8 +12,7 @@
 //!
 //! ## Why does the writer yield before each command?
 //!
-//! The callers that the last command answered are awake by then, and their next items join the next command. Without
-//! the yield, the few that were first would be sent without the others.
+//! The callers of the last command are awake by then, and their next items join the next command.
 //!
 //! ## Why is a failed batch divided?
 //!
@@ -139,21 +138,17 @@ impl<T: Target> Joined<T> {
         Self { lanes, queues }
     }
 
-    /// Takes the lane of a document if it is free. Otherwise the item waits, and is stored in a batch with those of
-    /// other calls.
+    /// Takes the lane of a document if it is free. Otherwise the item waits, and is stored in a batch with items of other
+    /// calls.
     ///
     /// Items of one document are stored in the order in which they are queued, at the first poll. `queue` identifies the
     /// document, and must not be shared by two targets; the text `key` may be.
-    ///
-    /// # Errors
-    /// Those of the target.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
     ///
     /// # Cancel safety
-    /// An item that waits is not stored if the future is dropped. A batch is stored as long as one of its callers waits for
-    /// it.
+    /// An item that waits is not stored if the future is dropped. A batch is stored as long as one of its callers waits.
     pub async fn enter(
         self: &Arc<Self>,
         key: &str,
@@ -257,8 +252,7 @@ struct Writer<T: Target> {
     finished: bool,
 }
 
-/// A task that ends early, with its runtime, must not leave an entry without a writer. The waiting callers get their items
-/// back, and the next item starts a new task.
+/// A task that ends early must not leave an entry without a writer. The waiting callers get their items back.
 impl<T: Target> Drop for Writer<T> {
     fn drop(&mut self) {
         if !self.finished {
@@ -278,7 +272,7 @@ impl<T: Target> Waiting<T> {
     }
 }
 
-/// The items that a task stores. Dropped early, it gives those back that no command had.
+/// The items that a task stores. Dropped early, it gives back the items that no command had.
 struct Batch<T: Target> {
     items: Vec<T::Item>,
     callers: Vec<oneshot::Sender<Reply<T>>>,

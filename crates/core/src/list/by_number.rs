@@ -30,9 +30,6 @@ crate::redacted_debug!(ByNumber<'_, T>);
 
 impl<T: Clone> ByNumber<'_, T> {
     /// Reads a page of what a filter matches.
-    ///
-    /// # Errors
-    /// [`IndexMissing`](ErrorKind::IndexMissing), those of `decode`, and those of the driver.
     pub async fn read<I>(
         self,
         page: Asked<T>,

@@ -47,7 +47,7 @@ impl<I, T> Page<I, T> {
 }
 
 impl<I, T: Clone> Page<I, T> {
-    /// Creates a page from its items, in their order, and the positions of the first and the last of them. `edges` are the
+    /// Creates a page from its items, in their order, and the positions of its first and last item. `edges` are the
     /// positions before and after all items.
     #[doc(hidden)]
     pub fn around(items: Vec<I>, start: &PageStart<T>, ends: Option<[T; 2]>, has_more: bool, edges: [T; 2]) -> Self {

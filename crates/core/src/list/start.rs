@@ -70,8 +70,8 @@ impl<T> PageStart<T> {
         }
     }
 
-    /// Returns where to continue before and after a page: by the positions of its first and its last document, whether there may
-    /// be more in its direction, and the positions before and after all documents.
+    /// Returns where to continue before and after a page: by the positions of its ends, whether there may be more in its
+    /// direction, and the positions before and after all documents.
     pub fn around(&self, first: Option<T>, last: Option<T>, has_more: bool, edges: [T; 2]) -> [Option<T>; 2] {
         let [before_all, after_all] = edges;
         match self {
@@ -111,7 +111,7 @@ impl<T> Asked<T> {
         self.newest_first != self.start.is_backward()
     }
 
-    /// Returns the positions before and after all items of a list, of those at the oldest and at the newest end.
+    /// Returns the positions before and after all items of a list, from the oldest and newest position.
     pub fn edges(&self, oldest: T, newest: T) -> [T; 2] {
         match self.newest_first {
             true => [newest, oldest],

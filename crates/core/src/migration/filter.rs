@@ -7,15 +7,11 @@ use super::Step;
 use crate::conn::Conn;
 use crate::error::{Error, ErrorKind, Result};
 
-/// The setting of a migration's record that has the filter, as text: its operators are not valid names of fields
-/// everywhere. It can hold user values.
+/// The setting of a migration's record for the filter, as text, because its operators are not valid names of fields
+/// everywhere.
 pub const FILTER: &str = "filter";
 
 /// Checks a filter on the server, which reads no document for it. One round trip, unless the filter is empty.
-///
-/// # Errors
-/// - [`InvalidArgument`](ErrorKind::InvalidArgument): the server refuses it, or it must be the first stage of a pipeline, such
-///   as `$text`.
 pub async fn check_filter(
     conn: &mut Conn<'_>,
     collection: &Collection<RawDocumentBuf>,

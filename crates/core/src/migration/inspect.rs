@@ -17,7 +17,7 @@ pub fn number(found: &Document, field: &str) -> u64 {
 }
 
 /// Returns an expression of whether a stored document is what an insert of a given one stores. The server replaces a
-/// `Timestamp(0, 0)` in a field of the document itself by the time of the insert.
+/// `Timestamp(0, 0)` by the time of the insert.
 pub fn is_inserted(stored: impl Into<Bson>, given: impl Into<Bson>) -> Document {
     let replaced = Timestamp { time: 0, increment: 0 };
     let fields = |of: &str| doc! { "$objectToArray": of };
@@ -41,19 +41,13 @@ pub fn is_inserted(stored: impl Into<Bson>, given: impl Into<Bson>) -> Document 
     } }
 }
 
-/// Fails when an aggregation counted documents that cannot be migrated. The error has one of them, from the field with the
-/// same name and the suffix `One`.
-///
-/// # Errors
-/// Of this kind.
+/// Fails when an aggregation counted documents that cannot be migrated. The error has one of these documents, from the field
+/// with the suffix `One`.
 pub fn refuse(found: &Document, numbers: &str, kind: ErrorKind, field: &str, what: &str) -> Result<()> {
     refuse_one(found, (numbers, &format!("{numbers}One")), kind, field, what)
 }
 
 /// Does what [`refuse`] does, with the names of the fields of the number and of the document.
-///
-/// # Errors
-/// Of this kind.
 pub fn refuse_one(
     found: &Document,
     (numbers, one): (&str, &str),

@@ -7,8 +7,8 @@ use serde::ser::{SerializeMap, Serializer};
 use super::number;
 use crate::error::{Error, ErrorKind};
 
-/// How many documents a migration cannot migrate, by their reason. Each counts once, with the first reason that applies. The
-/// method of the migration documents the reasons.
+/// How many documents a migration cannot migrate, by the first reason that applies. The method of the migration documents
+/// the reasons.
 ///
 /// ```
 /// use mongo_patterns::InvalidDocuments;

@@ -32,9 +32,6 @@ crate::redacted_debug!(MigrateOptions);
 
 impl MigrateOptions {
     /// Checks the collection of the skipped documents and the filter. One round trip each, if there is one.
-    ///
-    /// # Errors
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument) and [`TargetNotEmpty`](ErrorKind::TargetNotEmpty).
     pub async fn check_selection(
         &self,
         conn: &mut Conn<'_>,
@@ -91,12 +88,11 @@ pub trait Migration<'a>:
     fn planned(self) -> ActionFuture<'a, Planned<Self::Migrated>>;
 }
 
-/// Defines the action of a migration, with its `plan`. One `in chunks` also has `chunk`, `rate` and `on_progress`, and one that
-/// migrates keys or documents `one by one`, of those that a scan reads, has `concurrency` in place of `chunk`. With `of
-/// selected documents` it has `filter` and `skip_invalid`.
+/// Defines the action of a migration, with its `plan`. `in chunks` adds `chunk`, `rate` and `on_progress`. `one by one` has
+/// `concurrency` in place of `chunk`. `of selected documents` adds `filter` and `skip_invalid`.
 ///
-/// The action has a method `async fn migrate(self, conn: &mut Conn<'_>, progress: MigrationProgress<'_>) -> Result<Migrated>`,
-/// which a run and a plan share.
+/// The action has a method `async fn migrate(self, conn: &mut Conn<'_>, progress: MigrationProgress<'_>) ->
+/// Result<Migrated>`, which a run and a plan share.
 ///
 /// ```text
 /// migration! {
@@ -145,14 +141,11 @@ macro_rules! migration {
         impl<$life $(, $param)*> $name<$life $(, $param)*>
         $(where $param_bound: $bound)?
         {
-            /// Returns the result that the migration would have, and the commands that it would send; the method of the
-            /// migration names those that are left out. Runs its checks, and writes nothing. A number that only the writes show is 0.
+            /// Returns the result that the migration would have, and the commands that it would send. Runs its checks, and
+            /// writes nothing. A number that only the writes show is 0.
             ///
             /// # Cost
-            /// That of the checks and of the reads that find what to migrate. The commands are in memory.
-            ///
-            /// # Errors
-            /// Those of the migration with nothing written.
+            /// The checks, and the reads that find what to migrate. The commands are in memory.
             pub fn plan(self) -> $crate::action::ActionFuture<$life, $crate::Planned<$migrated>> {
                 let call = self.shared.operation($operation);
                 $crate::action::run(call, async move {
@@ -240,15 +233,15 @@ macro_rules! migration {
     (@selected [documents] $name:ident<$life:lifetime $(, $param:ident)*>) => {
         impl<$life $(, $param)*> $name<$life $(, $param)*> {
             $crate::setters! {
-                /// Migrates only the documents that match a filter, which compares strings by their bytes. The others stay
-                /// as they are. A migration that resumes needs the same filter.
+                /// Migrates only the documents that match a filter, which compares strings by their bytes. A migration that
+                /// resumes needs the same filter.
                 filter(filter: $crate::migration::Document) => options.filter = filter;
             }
 
             /// Skips invalid documents. By default they are refused.
             ///
             /// Each of them is listed in this collection: its `_id`, the `reason`, and the names of `source` and `target`.
-            /// Another run replaces the list. The collection must be of the same database, and empty or the list of this
+            /// Another run replaces the list. The collection must be in the same database, and empty or the list of this
             /// migration. Skipped documents stay as they are. A document without an `_id`, or with null, is only counted.
             ///
             /// Documents that are invalid only together, such as two with one id, are refused anyway.

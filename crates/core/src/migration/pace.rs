@@ -6,8 +6,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::conn::Conn;
 
-/// A limit of items per second. Each migrated item takes a token, and tokens come at the rate. Unused tokens expire, so
-/// that slow chunks are not followed by a burst.
+/// A limit of items per second. Each migrated item takes a token, and tokens come at the rate. Unused tokens expire.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     rate: Option<u64>,

@@ -5,8 +5,7 @@ use crate::conn::Conn;
 use crate::error::{Error, ErrorKind, Result};
 use crate::progress::{OnProgress, Reporter};
 
-/// How much one command of a migration migrates, and what follows it: the counter of the metrics, the progress callback and
-/// the pause.
+/// How much one command of a migration migrates, and the counter, the progress callback and the pause after it.
 #[derive(Debug)]
 pub struct MigrationProgress<'a> {
     /// About how many units a chunk has, if the migration has chunks.
@@ -18,11 +17,8 @@ pub struct MigrationProgress<'a> {
 }
 
 impl<'a> MigrationProgress<'a> {
-    /// Begins, by the numbers of the options. A chunk has the default number of units, unless the caller has set another one,
-    /// and at most those of one second.
-    ///
-    /// # Errors
-    /// - [`InvalidArgument`](ErrorKind::InvalidArgument): a number that is 0.
+    /// Begins, by the numbers of the options. A chunk has the default number of units, unless the caller has set another
+    /// one, and at most the units of one second.
     pub fn new(options: &MigrateOptions, default_chunk: u64, call: Option<OnProgress<'a>>) -> Result<Self> {
         let refuse = |message: &'static str| Err(Error::new(ErrorKind::InvalidArgument, message));
         if options.chunk == Some(0) {

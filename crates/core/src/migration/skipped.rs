@@ -44,10 +44,7 @@ impl SkipList<'_> {
         Ok(())
     }
 
-    /// Checks that the collection has no documents but those of earlier runs. One round trip.
-    ///
-    /// # Errors
-    /// [`TargetNotEmpty`](ErrorKind::TargetNotEmpty).
+    /// Checks that the collection has only documents of earlier runs. One round trip.
     pub async fn check(&self, conn: &mut Conn<'_>) -> Result<()> {
         let others = [
             doc! { "$match": { "$nor": [self.ours()] } },
@@ -68,8 +65,8 @@ impl SkipList<'_> {
         ))
     }
 
-    /// Lists the documents that stages select, with their reasons, and removes those that an earlier run listed and that are
-    /// valid now. Idempotent.
+    /// Lists the documents that stages select, with their reasons, and removes documents of earlier runs that are valid now.
+    /// Idempotent.
     pub async fn write(
         &self,
         conn: &mut Conn<'_>,
@@ -121,8 +118,8 @@ impl SkipList<'_> {
         Ok(runs.into_iter().filter_map(|mut run| run.remove("_id")).collect())
     }
 
-    /// Removes the documents that only these runs have listed. It names them, because the deletion of a dropped call can run
-    /// after that of the next one.
+    /// Removes the documents that only these runs have listed. It names them, because the deletion of a dropped call can
+    /// come late.
     pub async fn remove_runs(&self, conn: &mut Conn<'_>, earlier: Vec<Bson>) -> std::result::Result<(), CommandError> {
         if earlier.is_empty() {
             return Ok(());

@@ -1,5 +1,5 @@
-//! Commands that define a collection, which the server refuses while another client defines it: when several instances of
-//! a service start at once, they create the same indexes and shard the same collections.
+//! Commands that define a collection, which the server refuses while another client defines it, as when several instances of
+//! a service start at once.
 
 use std::time::Duration;
 
@@ -29,9 +29,6 @@ impl Busy {
     }
 
     /// Waits for the other client.
-    ///
-    /// # Errors
-    /// [`Contention`](ErrorKind::Contention) with the last error after half a minute.
     pub(crate) async fn wait(&mut self, last: CommandError) -> Result<()> {
         if self.0.wait().await {
             return Ok(());

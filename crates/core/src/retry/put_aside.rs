@@ -5,8 +5,8 @@ use mongodb::bson::Bson;
 
 use super::{Attempts, RetryPolicy};
 
-/// The documents that a call puts aside because others write them. It tries them again at its end, and has once the time of the
-/// policy for that, however many they are. What came before does not take of this time.
+/// The documents that a call puts aside because others write them. It tries them again at its end, for the time of the
+/// policy once, however many they are.
 #[derive(Debug)]
 pub struct PutAside {
     ids: Vec<Bson>,
@@ -24,8 +24,8 @@ impl PutAside {
         }
     }
 
-    /// Returns whether documents that were refused together are to be tried in halves: always before the end of the call, so that
-    /// each of them is tried alone once, and then while there is time.
+    /// Returns whether documents that were refused together are to be tried in halves: before the end of the call always,
+    /// and then while there is time.
     pub fn may_halve(&self) -> bool {
         self.attempts.as_ref().is_none_or(|attempts| !attempts.is_over())
     }

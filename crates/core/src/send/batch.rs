@@ -7,8 +7,8 @@ pub fn batch_size(limit: u32) -> u32 {
     limit.min(i32::MAX as u32 - 1)
 }
 
-/// Returns the batch size of an aggregation that returns up to `results` documents in one batch. One more than these, because
-/// the server leaves the cursor of a full batch open, and the driver would send a `getMore`.
+/// Returns the batch size of an aggregation that returns up to `results` documents in one batch. One more, because the
+/// server leaves the cursor of a full batch open.
 #[must_use]
 pub fn aggregate_batch_size(results: u32) -> u32 {
     batch_size(results.saturating_add(1))

@@ -5,15 +5,15 @@
 //! ## Why does an update check again on a router?
 //!
 //! A router sends an update of many documents to all shards at once. If a chunk moves at that moment, its new shard may have
-//! read past its documents before they arrive, and its old shard may no longer have them when it gets there. Then no shard
-//! updates them, and the reply does not show it (SERVER-20361). A read has no such gap: a shard keeps the documents of a
-//! chunk that it has given away for the reads that began before. So a read that finds nothing shows that every document is
-//! updated. In a transaction, all shards update the documents of one point in time.
+//! read past its documents before they arrive, and its old shard may no longer have them. Then no shard updates them, and
+//! the reply does not show it (SERVER-20361). A read has no such gap, because a shard keeps the documents of a moved chunk
+//! for earlier reads. So a read that finds nothing shows that every document is updated. In a transaction, all shards update
+//! the documents of one point in time.
 //!
 //! ## How is a router recognized without a command?
 //!
-//! The driver monitors the servers, and passes each of them to the predicate by which a command selects its server. A
-//! command whose predicate selects none is never sent. So its future is dropped as soon as the predicate has seen a server.
+//! The driver passes each server to the predicate by which a command selects its server. A command whose predicate selects
+//! none is never sent, so its future is dropped as soon as the predicate has seen a server.
 
 use std::future::poll_fn;
 use std::sync::{Arc, OnceLock};
@@ -31,7 +31,7 @@ use super::{Raw, Result};
 use crate::conn::Conn;
 use crate::error::{CommandError, Error, ErrorKind};
 
-/// The most updates of one call. Each one but the first follows a read that has found a document.
+/// The most updates of one call. Each except the first follows a read that has found a document.
 const MOST: usize = 100;
 
 /// An idempotent update of every document that matches.
@@ -39,7 +39,7 @@ const MOST: usize = 100;
 pub struct Every {
     /// The documents.
     pub filter: Document,
-    /// Those of them that are not updated. The update makes each of them match no longer.
+    /// The documents that are not updated yet. The update makes each match no longer.
     pub left: Document,
     /// The update.
     pub update: UpdateModifications,
@@ -67,9 +67,6 @@ pub struct IsRouter(Arc<OnceCell<bool>>);
 
 impl IsRouter {
     /// Returns whether the server of a collection is one. Sends nothing, and waits until the driver knows a server.
-    ///
-    /// # Errors
-    /// Those of the driver when it finds no server.
     pub fn of<'a>(&'a self, on: &'a Raw) -> BoxFuture<'a, Result<bool>> {
         Box::pin(async move { self.0.get_or_try_init(|| seen(on)).await.copied() })
     }
@@ -104,9 +101,6 @@ fn seen(on: &Raw) -> BoxFuture<'static, Result<bool>> {
 impl Conn<'_> {
     /// Updates every document that matches. Outside of a transaction on a router, one read more, and another update and read
     /// while one is left.
-    ///
-    /// # Errors
-    /// - [`Contention`](ErrorKind::Contention): a document is left after the most updates.
     pub fn update_every<'a>(
         &'a mut self,
         collection: &'a Raw,

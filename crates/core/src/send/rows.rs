@@ -33,7 +33,7 @@ pub struct Rows {
 crate::redacted_debug!(Rows);
 
 impl Rows {
-    /// Returns the rows of a cursor. The index is that of the hint of its command.
+    /// Returns the rows of a cursor. The index is the hint of its command.
     pub(super) fn of(cursor: mongodb::error::Result<Cursor<RawDocumentBuf>>, index: Option<String>) -> Result<Self> {
         let cursor = cursor.map_err(|error| CommandError::of_read(error).with_hint(index))?;
         Ok(Self::of_stream(cursor.map_err(CommandError::of_read).boxed()))

@@ -76,9 +76,6 @@ pub struct Reply {
 
 impl Reply {
     /// Returns its first document, or an empty one.
-    ///
-    /// # Errors
-    /// When it is no valid BSON.
     pub fn first(&self) -> Result<Document> {
         // Deserialized from the bytes, because serde would take a user's field such as `$date` for extended JSON.
         let first = self.documents.first().map(|first| Document::try_from(first.as_ref()));
@@ -213,8 +210,8 @@ impl Step {
         self
     }
 
-    /// Sorts the rows of an aggregation by some of their fields, of which no two rows have the same values together. Its cursor
-    /// [resumes](Rows::resuming) after the last row.
+    /// Sorts the rows of an aggregation by fields that identify a row together. Its cursor [resumes](Rows::resuming) after
+    /// the last row.
     #[must_use]
     pub fn in_order_of<'f>(mut self, fields: impl IntoIterator<Item = &'f str>) -> Self {
         let value = |field: &str| (field.to_owned(), doc! { "$ifNull": [format!("${field}"), null] }.into());
@@ -236,13 +233,13 @@ impl Step {
         self.options(|options| options.comment = Some(comment.into()))
     }
 
-    /// Sets the collation of an aggregation back to that of its collection.
+    /// Sets the collation of an aggregation back to its collection's.
     #[must_use]
     pub fn own_collation(self) -> Self {
         self.options(|options| options.collation = None)
     }
 
-    /// Sets the write concern of an aggregation to that of the collection that it writes.
+    /// Sets the write concern of an aggregation to the write concern of its target.
     #[must_use]
     pub fn acknowledged_by(self, target: &Raw) -> Self {
         let concern = target.write_concern().cloned().unwrap_or_default();

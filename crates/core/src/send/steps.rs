@@ -43,7 +43,7 @@ impl Conn<'_> {
     }
 
     /// Executes an aggregation that reads what earlier steps wrote, without a session, and returns its cursor. `None` in a
-    /// plan, which only lists it.
+    /// plan.
     pub fn stream_written(&mut self, step: Step) -> BoxFuture<'_, Result<Option<Rows>>> {
         Box::pin(async move {
             self.list_step(&step, false)?;

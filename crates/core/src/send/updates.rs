@@ -29,7 +29,7 @@ pub struct UpdatesReply {
 
 impl Conn<'_> {
     /// Sends update statements (`q`, `u` and their options) in one command, which the server executes in any order, also if
-    /// some fail. With an error, some can have taken effect: they must be idempotent.
+    /// some fail. They must be idempotent.
     pub fn update_each<'a>(
         &'a mut self,
         collection: &Raw,
@@ -39,9 +39,6 @@ impl Conn<'_> {
     }
 
     /// Does what [`update_each`](Self::update_each) does, in order, up to the first one that fails.
-    ///
-    /// # Errors
-    /// Also that of a statement, and of the write concern.
     pub fn update_in_order<'a>(
         &'a mut self,
         collection: &Raw,

@@ -17,8 +17,8 @@ pub(super) struct Existing {
 }
 
 impl Existing {
-    /// Finds the document of a collection. `None` for one that is not sharded: MongoDB 8.0 has a document of a collection
-    /// that was moved without being sharded.
+    /// Finds the document of a collection. `None` for a collection that is not sharded: MongoDB 8.0 has a document of a
+    /// moved one.
     pub(super) fn find(namespace: &Namespace, documents: &[Document]) -> Option<Self> {
         let name = namespace.to_string();
         let is_set = |document: &Document, field: &str| document.get_bool(field).unwrap_or(false);
@@ -90,9 +90,6 @@ impl Refusal {
 
 /// Checks that the unique indexes of a collection do not exclude a shard key: its fields must be the first ones of each.
 /// MongoDB makes an exception for the `_id` index, whose ids are then unique on each shard only.
-///
-/// # Errors
-/// [`UnsuitableShardKey`](ErrorKind::UnsuitableShardKey).
 pub(super) fn check_unique_indexes(namespace: &Namespace, key: &Document, present: &[Document]) -> Result<()> {
     let excludes = |index: &&Document| {
         let Ok(fields) = index.get_document("key") else {
@@ -115,9 +112,8 @@ pub(super) fn check_unique_indexes(namespace: &Namespace, key: &Document, presen
     ))
 }
 
-/// Returns the index that is missing to support a shard key, which is the recommended or the hashed one.
-///
-/// `own` is an index of the pattern that supports the recommended key.
+/// Returns the index that is missing to support a shard key. `own` is an index of the pattern that supports the recommended
+/// key.
 pub(super) fn missing_support(
     key: &Document,
     own: Option<&PlannedIndex>,

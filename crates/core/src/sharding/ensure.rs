@@ -64,17 +64,15 @@ impl<'a> EnsureSharded<'a> {
     }
 
     crate::setters! {
-        /// Uses the hashed form of the shard keys, which distributes ascending keys or ids over all shards. A collection that
-        /// is sharded by another suitable key keeps it.
+        /// Uses the hashed form of the shard keys, which distributes ascending keys or ids over all shards. A collection
+        /// with another suitable key keeps it.
         hashed() => hashed = true;
     }
 
     /// Returns the commands that the call would send, in order, and writes nothing.
     ///
-    /// On a server that is not the router of a sharded cluster, it assumes a cluster on which nothing is sharded.
-    ///
-    /// # Errors
-    /// Those of the call, but no [`Unsupported`](ErrorKind::Unsupported).
+    /// On a server that is not the router of a sharded cluster, it assumes a cluster on which nothing is sharded, and
+    /// returns no [`Unsupported`](ErrorKind::Unsupported).
     pub fn plan(self) -> ActionFuture<'a, Vec<PlannedCommand>> {
         let call = self.shared.operation("ensure_sharded");
         crate::action::run(call, async move {

@@ -17,8 +17,7 @@ pub struct Changes {
     pub removed: Vec<Bson>,
     /// The documents to insert.
     pub written: Vec<RawDocumentBuf>,
-    /// A filter on the key field, so that a sharded cluster can target the deletes. Empty if their key fields have values
-    /// that no filter can have.
+    /// A filter on the key field, so that a sharded cluster can target the deletes. Empty if no filter can have the values.
     pub filter: Document,
 }
 
@@ -29,11 +28,8 @@ impl Changes {
     }
 
     /// Applies the changes as steps of a transaction or of its plan. It deletes first, so that no statement violates a
-    /// unique index. Two round trips, or more for thousands of documents.
-    ///
-    /// # Errors
-    /// Those of the driver: a write conflict, or [`Contention`](ErrorKind::Contention) for a duplicate key, because the
-    /// documents have the values of those that were read. Then run the transaction again.
+    /// unique index. Two round trips, or more for thousands of documents. A duplicate key is
+    /// [`Contention`](ErrorKind::Contention): run the transaction again.
     pub async fn apply(&self, conn: &mut Conn<'_>, collection: &Collection<RawDocumentBuf>) -> Result<()> {
         for ids in self.removed.chunks(DELETED_AT_ONCE) {
             let mut filter = doc! { "_id": { "$in": ids } };

@@ -20,9 +20,6 @@ crate::redacted_debug!(DocumentUpdate);
 
 impl DocumentUpdate {
     /// Checks an update, which must not change the fixed fields.
-    ///
-    /// # Errors
-    /// - [`InvalidArgument`](crate::ErrorKind::InvalidArgument): an invalid update, or fields that cannot be changed.
     pub fn new(update: UpdateModifications, fixed: &[Fixed<'_>]) -> Result<Self> {
         let stages = match update {
             UpdateModifications::Document(update) => {

@@ -180,10 +180,7 @@ pub fn filled(field: &str, values: Vec<Bson>, room: impl Into<Bson>) -> Document
     doc! { "$concatArrays": [stored(field), { "$slice": [values, room.into()] }] }
 }
 
-/// Appends an array to a document. It copies the bytes of the values once, where an array of its own would copy them twice.
-///
-/// # Errors
-/// When the name has a NUL.
+/// Appends an array to a document. It copies the bytes of the values once.
 pub fn append_array<'v>(
     document: RawDocumentBuf,
     name: &str,

@@ -1,12 +1,11 @@
-//! The adjacent bound of a value: the value directly after it or before it in MongoDB's order, with no value in
-//! between.
+//! The adjacent bound of a value: the value directly after it or before it in MongoDB's order.
 //!
 //! # Design
 //!
 //! ## Why does a page not begin at the document of its token?
 //!
-//! The lower bound of an index scan is inclusive. With the id of the last document as its bound, the next page would
-//! examine that document again. With the adjacent bound, a page examines as many documents as it returns.
+//! The lower bound of an index scan is inclusive. So the id of the last document as its bound would examine that document
+//! again.
 
 use std::str::FromStr;
 

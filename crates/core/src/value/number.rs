@@ -8,8 +8,7 @@ use mongodb::bson::{Bson, Decimal128, RawBsonRef};
 
 use self::decimal::Decimal;
 
-/// How much sums of doubles may differ, relative to the sum of the absolute values. The server adds them in other orders,
-/// and keeps more digits in some operations.
+/// How much sums of doubles may differ, relative to the sum of the absolute values. The server adds in other orders.
 pub const TOLERANCE: f64 = 1e-9;
 
 /// The greatest exponent of the first digit of a Decimal128.
@@ -130,8 +129,8 @@ impl Number {
     }
 }
 
-/// A sum of numbers. It has the type that the server gives it: decimals before doubles, before int64, before int32. A sum
-/// of integers beyond int64 is a double.
+/// A sum of numbers. It has the type that the server gives it: decimals before doubles, before int64, before int32. A sum of
+/// integers beyond int64 is a double.
 #[derive(Clone, Debug, Default)]
 pub struct Sum {
     integers: i128,

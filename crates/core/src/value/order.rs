@@ -4,8 +4,8 @@
 //!
 //! ## Why does the client compare values?
 //!
-//! The server orders the documents of one collection. A page of two collections merges what it has returned, and a client that
-//! keeps what it knows by id must take those for one id that the server takes for one.
+//! The server orders the documents of one collection. A page of two collections merges both, and a client that keeps data by
+//! id must take the same ids for equal as the server.
 
 use std::cmp::Ordering;
 
@@ -59,7 +59,7 @@ pub fn compare_fields(a: &Document, b: &Document) -> Ordering {
     fields.find(|order| order.is_ne()).unwrap_or(a.len().cmp(&b.len()))
 }
 
-/// Returns the position of a type. Those that the server compares with each other have one.
+/// Returns the position of a type. Types that the server compares with each other have the same.
 fn type_rank(value: &Bson) -> u8 {
     match value {
         Bson::MinKey => 0,

@@ -4,8 +4,7 @@ use mongodb::bson::{Bson, Document};
 
 use crate::value::order::{compare, compare_fields};
 
-/// Returns the definition without what the server adds to each: the version, and since MongoDB 9.0 the simple collation
-/// of an index that has no other.
+/// Returns the definition without the parts that the server adds: the version, and since MongoDB 9.0 the simple collation.
 pub(crate) fn without_version(index: &Document) -> Document {
     let mut index = index.clone();
     index.remove("v");
@@ -41,8 +40,7 @@ pub(crate) fn same_fields(a: &Document, b: &Document) -> bool {
     compare_fields(a, b).is_eq()
 }
 
-/// Returns whether two values mean the same: numbers by value, documents and arrays by their contents. A NaN is the same as
-/// another.
+/// Returns whether two values mean the same: numbers by value, documents and arrays by their contents.
 pub(crate) fn same_value(a: &Bson, b: &Bson) -> bool {
     compare(a, b).is_eq()
 }

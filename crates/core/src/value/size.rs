@@ -9,8 +9,8 @@ pub const MAX_BYTES: usize = 16 * 1024 * 1024;
 /// The bytes that the driver adds to a document without an `_id`: a type, a name with its NUL, and an ObjectId.
 const ID_BYTES: usize = 1 + 4 + 12;
 
-/// Refuses a document that is too large to insert, before anything is sent. The driver would refuse it later, when others
-/// of the same call may be stored.
+/// Refuses a document that is too large to insert, before anything is sent. The driver would refuse it after earlier
+/// documents of the call.
 pub fn check(document: &RawDocument) -> Result<()> {
     let id = match document.get("_id") {
         Ok(None) => ID_BYTES,

@@ -17,9 +17,6 @@ pub fn id_of(document: &RawDocument) -> Bson {
 }
 
 /// Decodes a document.
-///
-/// # Errors
-/// - [`Decode`](ErrorKind::Decode): with this text, and the path of the value.
 pub fn decode<T: DeserializeOwned>(document: &RawDocument, text: &'static str) -> Result<T> {
     bson::deserialize_from_slice(document.as_bytes()).map_err(|error| {
         let path = path_of::<T>(RawBsonRef::Document(document), &error);

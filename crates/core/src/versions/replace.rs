@@ -4,8 +4,8 @@
 //!
 //! ## How does one command write a value of its own into each document?
 //!
-//! It has the values in an array, and looks up the position of each `_id` in another one. The server compares each document
-//! with up to all ids of the command, which takes less time than the round trips of single updates.
+//! It has the values in an array, and looks up the position of each `_id` in another array. The server compares each
+//! document with up to all ids of the command, which takes less time than the round trips of single updates.
 
 use std::collections::HashSet;
 
@@ -20,7 +20,7 @@ use crate::value::stored::id_of;
 /// About the most bytes of the values of one command, which has at most 16 MiB.
 const MOST_BYTES: usize = 8 * 1024 * 1024;
 
-/// Splits values of these sizes into those of one command each, which has at least one.
+/// Splits values of these sizes into commands, each with at least one.
 pub fn in_commands<T>(values: Vec<T>, size: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
     let (mut all, mut bytes) = (Vec::<Vec<T>>::new(), 0);
     for value in values {
@@ -37,7 +37,7 @@ pub fn in_commands<T>(values: Vec<T>, size: impl Fn(&T) -> usize) -> Vec<Vec<T>>
     all
 }
 
-/// Refuses documents of which two have the same `_id`, which a cluster allows on two shards: both would get the value of one.
+/// Refuses two documents with the same `_id`, which a cluster allows on two shards: both would get the value of one.
 pub fn check_distinct<'i>(mut ids: impl Iterator<Item = &'i Bson>) -> Result<()> {
     let mut seen = HashSet::new();
     match ids.find(|id| !seen.insert(bytes(id))) {
@@ -62,9 +62,6 @@ fn literal_of(ids: &[Bson], mut values: Vec<Bson>) -> Document {
 }
 
 /// Replaces documents by these, which are found by their `_id`s. At least one. A stage of an update or an aggregation.
-///
-/// # Errors
-/// None in practice: the documents were read or encoded.
 pub fn replace(documents: &[RawDocumentBuf]) -> Result<Document> {
     let ids: Vec<Bson> = documents.iter().map(|document| id_of(document)).collect();
     let values = documents

@@ -25,8 +25,7 @@ impl Unknown {
         self.value == Bson::Null
     }
 
-    /// Puts it into another document. Returns whether it has a place there. In an array only null is not lost: a type may
-    /// read it and leave it out.
+    /// Puts it into another document. Returns whether it has a place there. In an array only null is not lost.
     fn put(&self, document: &mut Document) -> bool {
         let mut at = document;
         let Some((last, outer)) = self.path.split_last().filter(|_| !self.is_in_array) else {
@@ -44,8 +43,8 @@ impl Unknown {
     }
 }
 
-/// Returns the fields of a stored document that are not in the same document as a type writes it, also those in documents and
-/// in arrays. An array of documents that has another length is one, because its elements cannot be compared.
+/// Returns the fields of a stored document that are not in the document as a type writes it, at any depth. An array of
+/// documents with another length is such a field.
 pub fn unknown(stored: &RawDocument, known: &RawDocument) -> Vec<Unknown> {
     let mut found = Vec::new();
     in_document(stored, known, &mut Vec::new(), false, &mut found);
@@ -99,9 +98,6 @@ fn has_documents(array: &RawArray) -> bool {
 }
 
 /// Adds fields to a document, each at its path.
-///
-/// # Errors
-/// [`InvalidArgument`](ErrorKind::InvalidArgument), with the path of a field that has no place there.
 pub(super) fn add(document: &RawDocument, fields: &[Unknown]) -> Result<RawDocumentBuf> {
     let mut all = Document::try_from(document).map_err(mongodb::error::Error::from)?;
     if let Some(lost) = fields.iter().find(|field| !field.put(&mut all)) {

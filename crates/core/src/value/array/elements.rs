@@ -4,8 +4,8 @@
 //!
 //! ## Why not the driver's iterator?
 //!
-//! It validates each name and value. A batch would spend half of its client time on that, for bytes that the driver has
-//! just written.
+//! It validates each name and value. A batch would spend half of its client time on that, for bytes that the driver has just
+//! written.
 
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::spec::ElementType;
