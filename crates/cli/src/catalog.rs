@@ -5,6 +5,7 @@ mod entry;
 use futures::TryStreamExt;
 use mongo_patterns_core::catalog::COLLECTION;
 use mongodb::bson::{Document, doc};
+use mongodb::options::ReadPreference;
 
 pub(crate) use self::entry::Managed;
 use self::entry::text;
@@ -14,7 +15,8 @@ use crate::profile::{PATTERNS, Profile, overlay};
 
 /// Returns all settings of the catalog, or what it has of a collection, also as the second collection of a pattern.
 pub(crate) async fn all(context: &Context, collection: Option<&str>) -> Result<Profile, Failure> {
-    let mut filter = doc! { "_id.kind": { "$in": PATTERNS } };
+    // A program archives in files.
+    let mut filter = doc! { "_id.kind": { "$in": PATTERNS }, "settings.files": { "$ne": true } };
     if let Some(collection) = collection {
         let as_second = ["extras", "children", "revisions", "source", "archive", "trash"];
         let as_second = as_second.map(|name| doc! { format!("settings.{name}_collection"): collection });
@@ -48,7 +50,11 @@ pub(crate) async fn all(context: &Context, collection: Option<&str>) -> Result<P
 async fn find(context: &Context, filter: Document) -> Result<Vec<Document>, Failure> {
     let catalog = context.database.collection::<Document>(COLLECTION);
     let on = || Failure::on(format!("`find` on {}", catalog.namespace()));
-    let entries = catalog.find(filter).sort(doc! { "_id": 1 }).await.map_err(on())?;
+    let entries = catalog.find(filter).sort(doc! { "_id": 1 });
+    let entries = entries
+        .selection_criteria(ReadPreference::Primary.into())
+        .await
+        .map_err(on())?;
     let mut entries: Vec<Document> = entries.try_collect().await.map_err(on())?;
     for settings in entries.iter_mut().flat_map(|entry| entry.get_document_mut("settings")) {
         for name in ["archive_database", "trash_database"] {
