@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 
 use super::support::*;
 use support::common::{dropped_commands, until, until_blocked};
+use support::random::random;
 
 /// What fails, and whether the increments of the command took effect.
 fn faults() -> [(&'static str, FailPoint); 5] {
@@ -252,11 +253,11 @@ async fn killed_processes_lose_what_they_had_not_flushed() {
         let processes = (0..4).map(|process: i64| {
             let views = impatient(db);
             tokio::spawn(async move {
-                let mut flushed = [0_i64; 20];
+                let (mut flushed, mut random) = ([0_i64; 20], random(process));
                 for round in 0..16 {
                     let mut added = [0_i64; 20];
                     for _ in 0..20 {
-                        let article = fastrand::usize(0..20);
+                        let article = random.usize(0..20);
                         added[article] += 1;
                         views.add(i64::try_from(article).unwrap(), 1).unwrap();
                     }

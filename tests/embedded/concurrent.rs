@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fastrand::Rng;
 use futures::future::join_all;
 use mongo_patterns::embedded::EmbeddedRepository;
 use mongo_patterns::{Error, ErrorKind};
@@ -9,6 +10,7 @@ use mongo_patterns_testkit::{self as testkit, FailPoint};
 use mongodb::bson::{Bson, Document, doc};
 
 use support::embedded::*;
+use support::random::random;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "slow: cargo xtask ci"]
@@ -68,14 +70,14 @@ fn expect(kinds: &[ErrorKind], outcome: Result<(), Error>) -> bool {
 
 async fn one_step(
     patrons: &EmbeddedRepository<Document, Document>,
-    writer: i32,
-    step: i32,
+    (writer, step): (i32, i32),
+    random: &mut Rng,
     expected: &mut Expected,
 ) -> bool {
-    let parent = fastrand::i32(0..3);
+    let parent = random.i32(0..3);
     let own: Vec<(i32, i32)> = expected.keys().filter(|(of, _)| *of == parent).copied().collect();
-    let child = own.get(fastrand::usize(0..4)).copied();
-    match (fastrand::u32(0..6), child) {
+    let child = own.get(random.usize(0..4)).copied();
+    match (random.u32(0..6), child) {
         (0 | 1, _) | (2.., None) => {
             let id = writer * 1000 + step;
             let added = patrons.add_child(parent, &address(id)).await;
@@ -105,7 +107,7 @@ async fn one_step(
             let stored = patrons.get(parent).await.unwrap().unwrap();
             let id = |child: &Bson| child.as_document().unwrap().get("id").unwrap().clone();
             let mut ids: Vec<Bson> = stored.get_array("addresses").unwrap().iter().map(id).collect();
-            fastrand::shuffle(&mut ids);
+            random.shuffle(&mut ids);
             let reordered = patrons.reorder_children(parent, ids).await;
             return expect(&[ErrorKind::ChildSetMismatch], reordered);
         }
@@ -126,9 +128,9 @@ async fn concurrent_writers_of_the_same_parents_lose_nothing() {
         let writers = (1..=16).map(|writer| {
             let patrons = patrons.clone();
             tokio::spawn(async move {
-                let (mut expected, mut reordered) = (Expected::new(), 0);
+                let (mut expected, mut reordered, mut random) = (Expected::new(), 0, random(writer));
                 for step in 0..60 {
-                    reordered += u32::from(one_step(&patrons, writer, step, &mut expected).await);
+                    reordered += u32::from(one_step(&patrons, (writer, step), &mut random, &mut expected).await);
                 }
                 (expected, reordered)
             })

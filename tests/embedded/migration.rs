@@ -11,6 +11,7 @@ use mongodb::bson::{Bson, Document, doc};
 use support::common::{all, pause};
 use support::embedded::migration::*;
 use support::embedded::{Patrons, array, stored};
+use support::random::random;
 
 /// Children that keep their `_id`.
 pub fn patrons(db: &TestDatabase) -> Patrons {
@@ -33,7 +34,7 @@ async fn fill(db: &TestDatabase, patrons: i32) -> Vec<Document> {
     }
     let bare = (0..patrons).map(|patron| doc! { "_id": patron, "name": "Joe" });
     stored(db).insert_many(bare).await.unwrap();
-    fastrand::shuffle(&mut documents);
+    random(patrons).shuffle(&mut documents);
     addresses(db).insert_many(documents).await.unwrap();
     index_reference(db).await;
     expected

@@ -14,6 +14,7 @@ use tokio::sync::Barrier;
 use support::common::patient;
 use support::history::*;
 use support::pace::Pace;
+use support::random::random;
 
 /// Returns repositories that each have their own lanes, as processes have. They retry for as long as it takes.
 async fn processes(db: &TestDatabase, number: usize) -> Vec<Policies> {
@@ -130,15 +131,15 @@ async fn all_calls_together_leave_no_gap_and_no_double() {
             let writers = (0..16).map(|writer: usize| {
                 let policies = processes[writer % processes.len()].clone();
                 tokio::spawn(async move {
-                    let (mut revisions, mut n) = (Vec::new(), 0);
+                    let (mut revisions, mut n, mut random) = (Vec::new(), 0, random(writer));
                     while revisions.len() < 10 {
                         n += 1;
-                        let id = fastrand::i32(0..3);
+                        let id = random.i32(0..3);
                         let item = format!("{writer}-{n}");
                         let mut new = policy(id);
                         new.insert("itemsInsured", vec![item.as_str()]);
                         let number = |recorded: Recorded| Some(recorded.revision);
-                        let written = match fastrand::u32(0..10) {
+                        let written = match random.u32(0..10) {
                             0 | 1 => policies.insert(&new).await.map(number),
                             2 => policies.delete(id).await.map(|deleted| deleted.revision),
                             3 => policies.restore(id, 1).await.map(number),

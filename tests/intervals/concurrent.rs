@@ -14,6 +14,7 @@ use tokio::sync::Barrier;
 use support::common::{dropped_commands, patient};
 use support::intervals::*;
 use support::pace::Pace;
+use support::random::random;
 
 /// Returns repositories that each have their own lanes, as processes have. They retry for as long as it takes.
 async fn processes(db: &TestDatabase, number: usize) -> Vec<Prices> {
@@ -109,11 +110,11 @@ async fn all_calls_together_leave_no_overlap() {
             let writers = (0..16_usize).map(|writer| {
                 let prices = processes[writer % processes.len()].clone();
                 tokio::spawn(async move {
-                    let mut begun = Vec::new();
+                    let (mut begun, mut random) = (Vec::new(), random(writer));
                     while begun.len() < 10 {
-                        let item = ["pants", "shirt", "hat"][fastrand::usize(0..3)];
-                        let new = price(item, fastrand::i32(..));
-                        let written = match fastrand::u32(0..8) {
+                        let item = ["pants", "shirt", "hat"][random.usize(0..3)];
+                        let new = price(item, random.i32(..));
+                        let written = match random.u32(0..8) {
                             0 | 1 => prices.insert(&new).await.map(Some),
                             2 => prices.end(item).await.map(|_| None),
                             3 => prices.replace(item, &new).await.map(Some),

@@ -12,6 +12,7 @@ use mongodb::bson::{DateTime, Document, doc};
 
 use support::common::{all, explain_last, patient, until};
 use support::intervals::*;
+use support::random::random;
 
 const SCHEDULED: &str = include_str!("data/scheduled.json");
 
@@ -367,12 +368,12 @@ async fn all_calls_with_starts_leave_no_overlap() {
         let writers = (0..8_i32).map(|writer| {
             let prices = process();
             tokio::spawn(async move {
-                let mut begun = BTreeMap::new();
+                let (mut begun, mut random) = (BTreeMap::new(), random(writer));
                 for n in 0..40 {
                     let number = writer * 100 + n;
                     let new = price("pants", number);
-                    let from = soon(fastrand::i64(-5000..5000));
-                    let written = match fastrand::u32(0..8) {
+                    let from = soon(random.i64(-5000..5000));
+                    let written = match random.u32(0..8) {
                         0 => prices.insert(&new).await.map(Some),
                         1 | 2 => prices.insert(&new).from(from).await.map(Some),
                         3 => prices.end("pants").await.map(|_| None),

@@ -7,6 +7,7 @@ use mongodb::bson::{Bson, Document, doc};
 
 use super::support::*;
 use support::pace::Pace;
+use support::random::random;
 
 const STAY: i32 = 300;
 const WRITERS: i32 = 4;
@@ -25,11 +26,11 @@ fn rank(n: i32) -> Bson {
 /// Inserts documents among those that stay, changes their ranks, and deletes them.
 async fn write(db: &TestDatabase, writer: i32, pace: &Pace) -> mongodb::error::Result<()> {
     let orders = stored(db);
-    let mut n = 0;
+    let (mut n, mut random) = (0, random(writer));
     while pace.next().await {
         // Between the `_id`s of those that stay.
-        let id = f64::from(fastrand::i32(0..STAY)) + f64::from(writer + 1) / 10.0;
-        let (id, rank) = (doc! { "_id": id }, rank(fastrand::i32(..)));
+        let id = f64::from(random.i32(0..STAY)) + f64::from(writer + 1) / 10.0;
+        let (id, rank) = (doc! { "_id": id }, rank(random.i32(..)));
         if n % 3 == 2 {
             orders.delete_one(id).await?;
         } else {

@@ -13,6 +13,7 @@ use mongodb::bson::doc;
 
 use support::common::{pause, quiet};
 use support::pace::Pace;
+use support::random::random;
 use support::reference::*;
 
 const CUSTOMERS: i32 = 4;
@@ -28,11 +29,11 @@ async fn sixty_four_writers_leave_no_stale_copy() {
         let writers = (0..64).map(|writer: usize| {
             let orders = processes[writer % 4].clone();
             tokio::spawn(async move {
-                let mut inserted = 0;
+                let (mut inserted, mut random) = (0, random(writer));
                 for n in 0..12 {
-                    let customer = fastrand::i32(1..=CUSTOMERS);
-                    let other = format!("{}-{}", fastrand::usize(0..=writer), fastrand::usize(0..=n));
-                    match fastrand::u32(0..10) {
+                    let customer = random.i32(1..=CUSTOMERS);
+                    let other = format!("{}-{}", random.usize(0..=writer), random.usize(0..=n));
+                    match random.u32(0..10) {
                         0..5 => {
                             let name = format!("{writer}-{n}");
                             orders.update_source(customer, rename(&name)).await.unwrap();

@@ -4,6 +4,7 @@ use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, Document, doc};
 
 use support::common::all;
+use support::random::random;
 use support::reference::migrate::*;
 use support::reference::*;
 
@@ -187,9 +188,7 @@ async fn random_documents_get_the_form_that_insert_stores() {
                 .build()
                 .unwrap()
         };
-        let seed = fastrand::u64(..);
-        println!("seed {seed}");
-        let mut random = fastrand::Rng::with_seed(seed);
+        let mut random = random(0);
         let (mut old, mut new) = (Vec::new(), Vec::new());
         for id in 0..300 {
             let (mut before, mut after) = (doc! { "_id": id, "total": 5 }, doc! { "_id": id, "total": 5 });

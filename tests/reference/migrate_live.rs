@@ -12,6 +12,7 @@ use tokio::sync::Mutex;
 
 use support::common::{all, until};
 use support::pace::Pace;
+use support::random::random;
 use support::reference::migrate::*;
 use support::reference::*;
 
@@ -210,11 +211,11 @@ async fn writers_continue_during_a_migration() {
             let plain = stored(db);
             tokio::spawn(async move {
                 let (mut inserted, mut set, mut increments) = (0, Vec::new(), 0);
-                let mut n = 0;
+                let (mut n, mut random) = (0, random(writer));
                 while n < 10 || pace.next().await {
                     n += 1;
-                    let (customer, of) = (fastrand::i32(1..=5), fastrand::i32(0..ORDERS / 6) * 6 + writer);
-                    match fastrand::u8(..4) {
+                    let (customer, of) = (random.i32(1..=5), random.i32(0..ORDERS / 6) * 6 + writer);
+                    match random.u8(..4) {
                         0 => {
                             orders.insert(&order(format!("{writer}-{n}"), customer)).await.unwrap();
                             inserted += 1;

@@ -8,6 +8,7 @@ use mongodb::bson::{Bson, Document, doc};
 
 use support::common::{all, contents, until_blocked};
 use support::explain::explain;
+use support::random::random;
 use support::reference::source_key::*;
 use support::reference::*;
 
@@ -291,9 +292,9 @@ async fn keys_that_change_beside_writers_leave_every_copy_right() {
         let inserts = (0..8).map(|writer: usize| {
             let (orders, customers) = (processes[writer % 2].clone(), customers(db));
             tokio::spawn(async move {
-                let mut inserted = 0;
+                let (mut inserted, mut random) = (0, random(writer));
                 for n in 0..25 {
-                    let id = fastrand::i32(1..=3);
+                    let id = random.i32(1..=3);
                     let now = customers.find_one(doc! { "_id": id }).await.unwrap().unwrap();
                     let key = now.get_str("username").unwrap();
                     let id = format!("{id}-{writer}-{n}");

@@ -15,6 +15,7 @@ use tokio::sync::watch;
 
 use crate::service::support::*;
 use support::common::pause;
+use support::random::random;
 
 const TASKS: u64 = 8;
 const ROUNDS: u64 = 16;
@@ -96,11 +97,12 @@ async fn nothing_acknowledged_is_lost_or_duplicated_when_the_server_is_killed() 
         .map(|task| {
             let (acknowledged, seen) = (acknowledged.clone(), Arc::clone(&seen));
             tokio::spawn(async move {
+                let mut random = random(task);
                 for (method, path, body) in (0..ROUNDS).flat_map(|round| requests(task, round)) {
                     store(address, (method, &path, &body), &seen).await;
                     acknowledged.send_modify(|count| *count += 1);
                     // A client that did not receive the response sends the request again.
-                    if fastrand::u8(..5) == 0 {
+                    if random.u8(..5) == 0 {
                         let again = store(address, (method, &path, &body), &seen).await;
                         assert_eq!(again, 200, "{method} {path} was stored before");
                         seen.recognized.fetch_add(1, Ordering::Relaxed);

@@ -18,6 +18,7 @@ pub mod model;
 pub mod outlier;
 pub mod pace;
 pub mod plans;
+pub mod random;
 pub mod reference;
 pub mod repositories;
 #[path = "../../crates/cli/tests/router.rs"]

@@ -16,6 +16,7 @@ use tokio::task::JoinHandle;
 
 use support::common::pause;
 use support::pace::Pace;
+use support::random::random;
 
 /// The values of items, by the key that they belong to and their id.
 type Items = BTreeMap<(i32, i32), i32>;
@@ -108,7 +109,7 @@ async fn write(
     pace: Pace,
 ) -> (Items, Vec<u32>) {
     let mut refused = vec![0; forms.len()];
-    let mut random = fastrand::Rng::with_seed(writer as u64 + 1);
+    let mut random = random(writer);
     let (mut n, mut more) = (0, 10);
     while more > 0 {
         more -= u32::from(!pace.next().await);
