@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::future::try_join_all;
 use mongo_patterns::archive::Archive;
-use mongo_patterns::{ErrorKind, Repository, RetryPolicy};
+use mongo_patterns::{Repository, RetryPolicy};
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::IndexOptions;
