@@ -24,6 +24,15 @@ use crate::words::in_commands;
 /// The number of documents that a text names. JSON has all.
 const NAMED: usize = 10;
 
+/// The reasons why a bucket's key is not repaired, and the problems that have them.
+const REASONS: [(&str, &[&str]); 5] = [
+    ("AmbiguousKey", &["KeyType", "KeyMismatch", "KeyMissing", "IdFormat"]),
+    ("UnknownPosition", &["IdFormat", "IdOrder"]),
+    ("ItemsDiffer", &["DuplicateItemId"]),
+    ("NoItemId", &["ItemIdMissing"]),
+    ("UnreadableItems", &["ItemNull", "ItemTimeMissing", "ItemValueInvalid"]),
+];
+
 /// The progress callback of a call.
 pub(crate) type Report = Box<dyn FnMut(Progress) + Send>;
 
@@ -134,8 +143,10 @@ impl<'a> Check<'a> {
         let mut repairs = start(Box::new(self.progress.callback()));
         let (mut seen, mut left) = (0, 0);
         while let Some(repaired) = repairs.try_next().await? {
-            seen += 1;
-            left += u64::from(repaired.unrepaired.is_some());
+            // As a verification counts them.
+            let findings = repaired.findings.len() as u64;
+            seen += findings;
+            left += if repaired.unrepaired.is_some() { findings } else { 0 };
             self.progress.suspend(|| self.print_repaired(&repaired, dry_run))?;
         }
         self.progress.end();
@@ -171,7 +182,7 @@ impl<'a> Check<'a> {
         let of = finding
             .related_id
             .iter()
-            .map(|id| format!(" of {}", printable(&id.to_string())));
+            .map(|id| format!(" of the {} {}", self.related(), printable(&id.to_string())));
         let such_as = printable(&finding.document_id.to_string());
         self.output.record(Record {
             kind: "finding",
@@ -194,7 +205,7 @@ impl<'a> Check<'a> {
         for finding in &repaired.findings {
             self.print(finding, 1)?;
         }
-        let Some(finding) = repaired.findings.first() else {
+        let Some(finding) = at_fault(repaired) else {
             return Ok(());
         };
         let (written, deleted) = (repaired.written, repaired.deleted);
@@ -225,6 +236,16 @@ impl<'a> Check<'a> {
             text,
             fields: fields.into(),
         })
+    }
+
+    /// Returns what the related id of a finding identifies.
+    fn related(&self) -> &'static str {
+        match self.repository.pattern() {
+            "bucket" => "key",
+            "outlier" => "list",
+            "reference" => "source",
+            _ => "value",
+        }
     }
 
     fn in_commands(&self, text: impl Display) -> String {
@@ -263,6 +284,21 @@ impl<P: Display + Serialize> Drop for Causes<'_, P> {
     fn drop(&mut self) {
         let _ = self.print();
     }
+}
+
+/// Returns the finding for which something was not repaired, or the first one.
+fn at_fault<P: Serialize, U: Serialize>(repaired: &Repaired<P, U>) -> Option<&Finding<P>> {
+    let name = |value: Value| value.as_str().map(str::to_owned);
+    let reason = serde_json::to_value(&repaired.unrepaired).ok().and_then(name);
+    let reason = reason.unwrap_or_default();
+    let is_at_fault = |finding: &&Finding<P>| {
+        let problem = fields(finding).remove("problem").and_then(name).unwrap_or_default();
+        problem == reason
+            || REASONS
+                .iter()
+                .any(|(left, problems)| *left == reason && problems.contains(&problem.as_str()))
+    };
+    repaired.findings.iter().find(is_at_fault).or(repaired.findings.first())
 }
 
 /// Returns the fields of the serialized form, but for those that each record has.

@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 /// What the texts of the library name, and what they name here. A longer one stands before a shorter one that it contains.
 /// `PATTERN` is that of the repository.
-const WORDS: [(&str, &str); 66] = [
+const WORDS: [(&str, &str); 69] = [
     // The driver's error is printed with the text.
     ("see as_driver_error() for the reason, then ", ""),
     (": see as_driver_error() for the reason", ""),
@@ -40,6 +40,9 @@ const WORDS: [(&str, &str); 66] = [
         "run `reference repair --on-missing keep` or `reference repair --on-missing clear`",
     ),
     ("repair()", "`PATTERN repair`"),
+    (": repair it", ": run `PATTERN repair`"),
+    (": repair or refresh the parent", ": run `PATTERN repair`"),
+    (", and repair it", ", and run `PATTERN repair`"),
     ("refresh_copies() for the sources", "`reference repair`"),
     ("refresh_copies()", "`reference repair`"),
     (
@@ -56,7 +59,7 @@ const WORDS: [(&str, &str); 66] = [
     ("as_of(..) can", "`history show ID --as-of TIME` can"),
     (
         "with keep_last(..)",
-        "by `history prune ID --keep-last N`, where N is the number of revisions after the gap",
+        "by `history prune ID --keep-last N`, where N is the number of revisions that stay",
     ),
     ("and append them with append_stream()", "and append them by a program"),
     (
@@ -158,6 +161,9 @@ fn singular(text: &str) -> String {
     }
     words.join(" ")
 }
+
+#[cfg(test)]
+mod repairing;
 
 #[cfg(test)]
 mod tests {

@@ -44,7 +44,7 @@ async fn damage_and_missing_indexes_are_found_and_repaired() {
         found.begins(1, json!({ "type": "finding", "problem": "Count", "_id": id, "related_id": 2 }));
         found.ends(1, json!({ "findings": 2 }));
         let shown = bucket(db, &["verify"]);
-        let line = format!("trades \"2_{SECOND}\": the count is not 3, the number of items: repair it");
+        let line = format!("trades \"2_{SECOND}\": the count is not 3, the number of items: run `bucket repair`");
         assert!(shown.out.lines().any(|shown| shown == line), "{}", shown.out);
 
         let before = all(db, "trades").await;

@@ -55,7 +55,10 @@ async fn findings_with_one_cause_are_one_line() {
         let grouped = reference(db, &["verify"]);
         let lines: Vec<&str> = grouped.out.lines().filter(|line| line.starts_with("orders")).collect();
         assert_eq!((grouped.code, lines.len()), (Some(1), 2), "{grouped:?}");
-        for start in ["orders: 203 documents of 1, such as 0: `customer`: ", "orders 9: "] {
+        for start in [
+            "orders: 203 documents of the source 1, such as 0: `customer`: ",
+            "orders 9: ",
+        ] {
             assert!(lines.iter().any(|line| line.starts_with(start)), "{grouped:?}");
         }
         grouped.shows(["findings  204"]);

@@ -124,6 +124,28 @@ async fn an_unfinished_migration_is_a_finding() {
     .await;
 }
 
+/// The count of one bucket of a key is repaired. The time of an item in another one is not, and that bucket is named.
+#[tokio::test]
+async fn the_document_that_is_not_repaired_is_named() {
+    testkit::run(async |db| {
+        bucket(db, &["indexes", "--create"]).ok();
+        let of = |second: i64, count: i32, time: mongodb::bson::Bson| doc! {
+            "_id": format!("1_{second}"), "customerId": 1, "count": count, "history": vec![doc! { "date": time }; 10],
+        };
+        let time = DateTime::from_millis(SECOND * 1000);
+        let wrong = format!("1_{}", SECOND + 1);
+        insert(db, "trades", [of(SECOND, 7, time.into()), of(SECOND + 1, 10, "x".into())]).await;
+        bucket(db, &["verify", "--json"]).ends(1, json!({ "findings": 2 }));
+        bucket(db, &["repair", "--dry-run", "--json"]).ends(1, json!({ "to_repair": 0, "unrepaired": 2 }));
+        let repaired = bucket(db, &["repair", "--json"]);
+        assert_eq!(repaired.lines("repaired")[0]["_id"], wrong.as_str(), "{repaired:?}");
+        let left = bucket(db, &["verify", "--json"]);
+        left.ends(1, json!({ "findings": 1 }));
+        left.begins(1, json!({ "_id": wrong, "problem": "ItemTimeMissing" }));
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn the_revisions_before_a_gap_are_pruned() {
     testkit::run(async |db| {

@@ -61,7 +61,10 @@ impl Migration<'_> {
             && (compared.unequal > 0 || compared.items != total)
         {
             record.rewind().await?;
-            return Err(not_equal(compared, total));
+            // The server has created a target that was dropped again, without the indexes.
+            let is_new = matches!(self.direction, Direction::ToBuckets(_))
+                && self.ensure.check_indexes(&mut Conn::new()).await.is_err();
+            return Err(if is_new { dropped() } else { not_equal(compared, total) });
         }
         record.finish(conn, total).await?;
         // A plan has compared nothing.
@@ -179,6 +182,13 @@ impl Migration<'_> {
         let step = Step::aggregate("count a chunk", self.source, stages).hint(chunks.hint());
         Ok(number(&conn.read(step).await.map_err(failed)?.first()?, "n"))
     }
+}
+
+fn dropped() -> Error {
+    Error::new(
+        ErrorKind::CountMismatch,
+        "the target was dropped or renamed during the migration, because its indexes are gone and items are missing: migrate again, which starts from the beginning",
+    )
 }
 
 fn not_equal(compared: &Compared, total: u64) -> Error {

@@ -27,13 +27,13 @@ mongo_patterns_core::problems! {
             from: u64,
             /// The last missing number.
             to: u64,
-        } = "the revisions {from} to {to} are missing, and cannot be restored",
+        } = "the revisions {from} to {to} are missing, and cannot be restored: delete the revisions up to the gap with keep_last(..)",
         /// The time of a revision is not after that of the previous one.
         TimeReversed {
             /// The number of the revision.
             revision: u64,
         } =
-            "the time of the revision {revision} is not after that of the previous one: as_of(..) can be wrong between them",
+            "the time of the revision {revision} is not after that of the previous one, so as_of(..) can be wrong between them: leave them, or delete the older ones with keep_last(..)",
         /// A revision is newer than the current document: another program restored an old document.
         Ahead {
             /// The number of the newest revision.
@@ -69,7 +69,7 @@ mongo_patterns_core::problems! {
     /// Why a finding was not repaired. Its text says what to do, and contains no user value.
     pub enum Unrepaired {
         /// The missing revisions or times are stored nowhere.
-        Unknown = "the missing revisions or times are stored nowhere, and are not invented: delete the revisions up to the gap with keep_last(..)",
+        Unknown = "the missing revisions or times are stored nowhere: delete the revisions up to the gap with keep_last(..)",
         /// There is no current document.
         CurrentMissing = "it is unknown whether the document was deleted: restore a revision, or delete it",
         /// A stored document has no number or no time of its revision, or a field that only revisions have.
