@@ -4,13 +4,11 @@
 //!
 //! ## Why does a write filter by the key field beside the `_id` prefix of the manual?
 //!
-//! With equality on the key, the unique index serves the write at any length of the history, and a sharded cluster
-//! targets one shard.
+//! With equality on the key, the unique index serves the write at any length of the history, on one shard.
 //!
 //! ## Why does `page` filter by the `_id` prefix only?
 //!
-//! The server then skips index entries without fetching documents, and examines one document. With a filter on the key
-//! field too, it would examine as many documents as the number of the page.
+//! The server then skips index entries without fetching documents, and examines one document.
 //!
 //! ## Why are reads by cursor plain ranges of `_id`?
 //!

@@ -20,14 +20,11 @@ use crate::settings::Settings;
 mongo_patterns_core::repository! {
     /// A collection of buckets: the items of each key, one document a page.
     ///
-    /// Items have any type that serde can serialize and deserialize. With `Document`, items with fields such as `$date` or
-    /// `$oid`, which the driver takes for extended JSON, are stored but cannot be read. Use `RawDocumentBuf` where items
-    /// can have such fields.
+    /// Items have any type that serde can serialize and deserialize. If items can have fields such as `$date` or `$oid`, use
+    /// `RawDocumentBuf`: `Document` takes them for extended JSON.
     ///
-    /// A clone is cheap, and shares the state of the original. The [crate](crate) documentation has the stored documents
-    /// and the guarantees.
-    ///
-    /// Build one repository for a collection, and clone it. The clones share the [lanes](crate#lanes) of the keys.
+    /// Build one repository for a collection, and clone it, which is cheap. The clones share the [lanes](crate#lanes) of the
+    /// keys. The [crate](crate) documentation has the stored documents and the guarantees.
     pub struct BucketRepository<K, T>;
     "bucket": |shared| shared.collection, max_time: shared.settings.max_time, "settings" = shared.settings
 }
@@ -136,12 +133,12 @@ impl<K: Key, T> BucketRepository<K, T> {
     }
 }
 
-/// Where the catalog has no settings, `ensure_indexes()` refuses a collection in which no document has one of the fields,
-/// or one has another value than a number in the count field, or than figures and times of windows in theirs. It is
-/// `Corrupt` if a key has several open buckets.
+/// Where the catalog has no settings, `ensure_indexes()` refuses a collection in which no document has one of the fields, or
+/// one has another value than a number in the count field, or than figures and times of windows in theirs. It is `Corrupt`
+/// if a key has several open buckets.
 ///
 /// The validator is a `$jsonSchema` of the stored form, and an `$expr` which requires that the count is the number of items.
-/// Old buckets of a larger page size violate it: set it with the largest page size in use.
+/// Set it with the largest page size in use, which old buckets can have.
 impl<K: Key, T> Repository for BucketRepository<K, T> {
     fn managed(&self) -> Ensure<'_> {
         self.shared.ensure()

@@ -24,8 +24,7 @@ pub struct Appended {
 pub struct AppendedMany {
     /// The number of stored items: all but those of `already_there`.
     pub items: u64,
-    /// The number of items that were not stored, because an item with their id was stored before, or is earlier in the
-    /// batch.
+    /// The number of items that were not stored, because the key or the batch has an item with their id before.
     pub already_there: u64,
     /// The number of opened buckets.
     pub opened: u64,

@@ -4,8 +4,8 @@
 //!
 //! ## Why does the name of the index contain its definition?
 //!
-//! Every write names the index in its hint. With the field names, the page size and the windows in the name, a
-//! write with one of these settings cannot be served by the index of another.
+//! Every write names the index in its hint. With the field names, the page size and the windows in the name, the index of
+//! other settings cannot serve the write.
 
 pub(crate) mod figures;
 pub(crate) mod window;
@@ -108,7 +108,7 @@ impl Settings {
         }
     }
 
-    /// Returns what no other repository may own: its buckets are no documents of another pattern.
+    /// Returns what no other repository may own.
     pub(crate) fn owned(&self, buckets: &Collection<RawDocumentBuf>) -> Vec<Owned> {
         let mut owned = vec![
             Owned::whole_documents(buckets),
@@ -132,7 +132,7 @@ impl Settings {
         indexes
     }
 
-    /// Returns the TTL index. It has no bucket whose figures are marked as not current, because its last time may be wrong.
+    /// Returns the TTL index, which excludes buckets whose figures are marked as not current.
     fn expiry_index(&self) -> Option<PlannedIndex> {
         let (seconds, figures) = (self.expire_after?, self.figures.as_ref()?);
         let times = format!("{}.{}", figures.field, figures.times()?.field);

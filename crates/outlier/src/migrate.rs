@@ -49,9 +49,6 @@ struct Done {
 
 impl Existing<'_> {
     /// Rewrites all lists that are not laid out by the settings.
-    ///
-    /// # Errors
-    /// At the end, the error of the first list that could not be rewritten.
     pub(crate) async fn migrate_all(&self, conn: &mut Conn<'_>, progress: MigrationProgress<'_>) -> Result<Migrated> {
         let (shared, options) = (self.shared, &self.options);
         options.check_selection(conn, &shared.main, &shared.overflow).await?;

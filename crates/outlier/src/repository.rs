@@ -17,10 +17,9 @@ use crate::settings::Settings;
 mongo_patterns_core::repository! {
     /// A collection of documents with an array each, and a second collection for the elements beyond a threshold.
     ///
-    /// `D` is the type of a whole main document, its array included, and `E` that of an element. A clone is cheap. See
-    /// the [crate](crate) for the stored documents and the guarantees.
-    ///
-    /// Build one for a collection and clone it. Clones share the [lanes](crate#lanes) of the lists.
+    /// `D` is the type of a whole main document, its array included, and `E` the type of an element. Build one for a
+    /// collection and clone it, which is cheap. Clones share the [lanes](crate#lanes) of the lists. See the [crate](crate)
+    /// for the stored documents and the guarantees.
     pub struct OutlierRepository<D, E>;
     "outlier": |shared| shared.main, max_time: shared.settings.max_time,
         "extras_collection" = shared.overflow.namespace(), "settings" = shared.settings
@@ -154,11 +153,11 @@ impl<D: Send + Sync, E> OutlierRepository<D, E> {
 
 /// Where the catalog has no settings, `ensure_indexes()` refuses collections in which no overflow document has one of the
 /// fields, or a main document has another value than a boolean (or the manual's text `"true"`) in the field of the flag. It
-/// is `Corrupt` if stored documents violate an index, as several overflow documents of the manual's form for one main
-/// document do: call [`migrate_existing`](Self::migrate_existing) first.
+/// is `Corrupt` if stored documents violate an index. If a main document has several overflow documents of the manual's
+/// form, call [`migrate_existing`](Self::migrate_existing) first.
 ///
-/// There is a validator for the main documents, of an array up to the threshold and a boolean flag, with which the server
-/// refuses programs that push beyond the threshold, and one for the form of the overflow documents.
+/// The validator of the main documents requires an array up to the threshold and a boolean flag. The other one requires the
+/// form of the overflow documents.
 impl<D, E> Repository for OutlierRepository<D, E> {
     fn managed(&self) -> Ensure<'_> {
         self.shared.ensure()

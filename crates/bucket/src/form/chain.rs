@@ -52,9 +52,6 @@ impl<'a> Chain<'a> {
     }
 
     /// Adds the next bucket.
-    ///
-    /// # Errors
-    /// [`Corrupt`](ErrorKind::Corrupt) when the document is no bucket of the key.
     pub(crate) fn push(&mut self, document: RawDocumentBuf) -> Result<()> {
         let field = self.settings.items.as_str();
         let id = document.get_str("_id").ok();
@@ -79,8 +76,8 @@ impl<'a> Chain<'a> {
         }
     }
 
-    /// Adds a bucket that should have this normalized tail, which is not before that of the previous bucket. Its items
-    /// must be an array.
+    /// Adds a bucket that should have this normalized tail, which is not before the previous one. Its items must be an
+    /// array.
     pub(crate) fn push_as(&mut self, document: RawDocumentBuf, tail: String) {
         self.documents.push(document);
         self.windows.push(self.settings.window_of(&tail));
@@ -97,9 +94,6 @@ impl<'a> Chain<'a> {
     }
 
     /// Returns all items, in order.
-    ///
-    /// # Errors
-    /// When a bucket is not valid BSON.
     pub(crate) fn items(&self) -> mongodb::error::Result<Vec<StoredItem<'_>>> {
         let mut items = Vec::new();
         for (bucket, document) in self.documents.iter().enumerate() {
@@ -136,14 +130,14 @@ impl<'a> Chain<'a> {
         self.own_window(item) != self.windows[item.bucket]
     }
 
-    /// Returns the window of the time of an item; that of its bucket if it has no time.
+    /// Returns the window of the time of an item, or of its bucket if it has no time.
     fn own_window(&self, item: &StoredItem<'_>) -> Option<i64> {
         let windows = self.settings.windows.as_ref();
         let own = windows.and_then(|windows| windows.of_item(self.settings, item.value));
         own.or(self.windows[item.bucket])
     }
 
-    /// Puts items that are outside of the windows of their buckets into their own: at the end, by their times.
+    /// Puts items that are outside of their windows into them: at the end, by their times.
     pub(crate) fn by_windows<'c>(&self, mut items: Vec<StoredItem<'c>>) -> Vec<StoredItem<'c>> {
         for item in &mut items {
             item.window = self.own_window(item);
@@ -155,12 +149,9 @@ impl<'a> Chain<'a> {
         items
     }
 
-    /// Returns the changes that leave the chain with these items, which are all or some of its own, in order. Then all
-    /// pages of a window but its last are full, and their ids ascend. Correct buckets are not written.
-    ///
-    /// # Errors
-    /// [`TooLarge`](ErrorKind::TooLarge) when a page would exceed MongoDB's limit,
-    /// [`Unsupported`](ErrorKind::Unsupported) when a bucket would be removed that has fields of the user.
+    /// Returns the changes that leave the chain with these items of its own, in order. Then all pages of a window but its
+    /// last are full, and their ids ascend. Correct buckets are not written. Refuses to remove a bucket with fields of the
+    /// user.
     pub(crate) fn plan(&self, items: &[StoredItem<'_>]) -> Result<Changes> {
         let mut pages = Vec::new();
         let mut offset = 0;
@@ -289,7 +280,7 @@ impl<'a> Chain<'a> {
         document.iter().flatten().any(|(name, _)| !is_own(name.as_str()))
     }
 
-    /// Returns a bucket with these items, based on an old one, whose correct fields stay as they are, in their order.
+    /// Returns a bucket with these items, based on an old one, whose correct fields stay.
     fn bucket(
         &self,
         old: Option<&RawDocumentBuf>,

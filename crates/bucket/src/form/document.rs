@@ -72,10 +72,6 @@ impl SelectedItems {
 
 impl Reader<'_> {
     /// Decodes a bucket.
-    ///
-    /// # Errors
-    /// [`Corrupt`](ErrorKind::Corrupt) when the document violates an invariant of the pattern or belongs to another
-    /// key, [`Decode`](ErrorKind::Decode) when an item does not have the item type.
     pub(crate) fn read<K: Key, T: DeserializeOwned>(&self, document: &RawDocument) -> Result<Bucket<K, T>> {
         let value = |field: &str| document.get(field).ok().flatten();
         let raw_id = value("_id");
@@ -128,10 +124,7 @@ impl Reader<'_> {
 
 const ITEMS_NOT_ARRAY: &str = "the items of a bucket are not an array: repair the bucket";
 
-/// Returns the number of items of a bucket, of which the server sent only that number.
-///
-/// # Errors
-/// [`Corrupt`](ErrorKind::Corrupt) when they are not an array, or not consistent with the count.
+/// Returns the number of items of a bucket, of which the server sent only that.
 pub(crate) fn read_size(settings: &Settings, document: &RawDocument, selected: SelectedItems) -> Result<usize> {
     let field = settings.items.as_str();
     let size = stored_size(document, field).ok_or_else(|| corrupt(document, field, ITEMS_NOT_ARRAY))?;

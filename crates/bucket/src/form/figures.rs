@@ -5,14 +5,13 @@
 //! ## Why does each field have a count of its own?
 //!
 //! A program that does not know of the figures appends an item without them, and changes the count of the bucket only. So
-//! the figures of a field are those of all items only where both counts are equal. Reads check this, and take the items
-//! themselves where it is not so. A change of an item that cannot compute the figures sets their counts to
-//! [`MARK`].
+//! the figures of a field are of all items only if both counts are equal. Otherwise reads take the items themselves. A
+//! change of an item that cannot compute the figures sets their counts to [`MARK`].
 //!
 //! ## Why must every item have a number?
 //!
-//! The upsert of an append cannot skip a value: `$inc` fails for a text, and `$min` keeps it, because BSON has an order of
-//! types. So the item is checked before it is sent.
+//! The upsert of an append cannot skip a value: `$inc` fails for a text, and `$min` keeps it. So the item is checked before
+//! it is sent.
 
 use std::cmp::Ordering;
 
@@ -23,8 +22,8 @@ use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, doc};
 use crate::form::item_id::ItemId;
 use crate::settings::figures::{Figure, Figures};
 
-/// The count of figures that are not current. No number of appends raises it above zero, so that the TTL index, which has the
-/// buckets with a positive count, does not have such a bucket until its figures are computed.
+/// The count of figures that are not current. No number of appends raises it above zero, so the TTL index, over buckets with
+/// a positive count, does not contain the bucket.
 pub(crate) const MARK: i32 = i32::MIN;
 
 /// The names of the figures of a field, as they are stored.
@@ -36,7 +35,7 @@ pub(crate) const MAX: &str = "max";
 pub(crate) const MIN: &str = "min";
 pub(crate) const SUM: &str = "sum";
 
-/// A value that is counted: equal to another where the server takes them for equal.
+/// A value that is counted, equal to values that the server takes for equal.
 #[derive(PartialEq)]
 enum Label {
     Id(ItemId),
@@ -45,9 +44,6 @@ enum Label {
 
 impl Figures {
     /// Checks an item that is to be stored.
-    ///
-    /// # Errors
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument), and [`InvalidTime`](ErrorKind::InvalidTime) without a date.
     pub(crate) fn check(&self, page_size: u32, item: RawBsonRef<'_>) -> Result<()> {
         let mut figures = self.fields.iter();
         figures.try_for_each(|figure| figure.check(page_size, value_of(item, figure)))
@@ -70,7 +66,7 @@ impl Figures {
             .collect()
     }
 
-    /// Returns whether stored figures are those of the items of their bucket.
+    /// Returns whether stored figures are the figures of the items of their bucket.
     pub(crate) fn match_items<'v>(
         &self,
         stored: Option<RawBsonRef<'_>>,
@@ -89,9 +85,6 @@ impl Figures {
 
 impl Figure {
     /// Checks a value that is to be stored in the field.
-    ///
-    /// # Errors
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument), and [`InvalidTime`](ErrorKind::InvalidTime) without a date.
     pub(crate) fn check(&self, page_size: u32, value: Option<RawBsonRef<'_>>) -> Result<()> {
         if self.times && value.is_none_or(|value| value.as_datetime().is_none()) {
             return Err(self.invalid("no BSON date"));

@@ -31,8 +31,8 @@ impl<'a> Tail<'a> {
         ((1..=20).contains(&digits.len()) && is_digits(digits)).then_some(Self { second, suffix })
     }
 
-    /// Returns the tail with a second of ten digits, so that the order of the text is the order of time. A second
-    /// before 1970 becomes the first second. `None` after the year 2286.
+    /// Returns the tail with a second of ten digits, so that the order of the text is the order of time. A second before
+    /// 1970 becomes the first second. `None` after the year 2286.
     pub(crate) fn normalized(self) -> Option<String> {
         let second = self.number();
         if second > i128::from(LAST_SECOND) {
@@ -79,12 +79,12 @@ pub(crate) fn second_text(time: DateTime) -> Result<String> {
     second(time).map(digits)
 }
 
-/// Returns the second of a time, as the `_id` has it; the first or the last one if that is out of range.
+/// Returns the second of a time, as the `_id` has it, at least the first and at most the last.
 pub(crate) fn nearest_second_text(time: DateTime) -> String {
     digits(time.timestamp_millis().div_euclid(1000).clamp(0, LAST_SECOND))
 }
 
-/// Returns the tail of a bucket of this second. Suffix 0 is that of the first one, which has none.
+/// Returns the tail of a bucket of this second. The first one, 0, has no suffix.
 pub(crate) fn with_suffix(second: &str, suffix: u32) -> Result<String> {
     match suffix {
         0 => Ok(second.to_owned()),

@@ -89,9 +89,6 @@ fn second_of(
 }
 
 /// Returns the window of an item, by its time field, if there are windows.
-///
-/// # Errors
-/// [`InvalidTime`](ErrorKind::InvalidTime) when the second that names a new bucket is in another one.
 fn window_of(settings: &Settings, second: i64, in_item: impl FnOnce(&str) -> Option<DateTime>) -> Result<Option<i64>> {
     let Some(windows) = &settings.windows else {
         return Ok(None);
@@ -106,7 +103,7 @@ fn window_of(settings: &Settings, second: i64, in_item: impl FnOnce(&str) -> Opt
     ))
 }
 
-/// Refuses items of which a page would exceed the limit of a document.
+/// Refuses items if a page of them would exceed the limit of a document.
 pub(crate) fn check_sizes(settings: &Settings, items: &[Item]) -> Result<()> {
     array::check_sizes(settings.page_size as usize, items.iter().map(|item| &item.value))
 }

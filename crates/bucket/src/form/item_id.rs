@@ -8,8 +8,8 @@ use mongodb::bson::{Binary, Bson, DateTime, RawBsonRef};
 
 use crate::settings::Settings;
 
-/// The id of an item. Two ids are equal exactly where the server takes them for equal: there are no fractions, and the
-/// width of an integer does not matter.
+/// The id of an item. Two ids are equal exactly where the server takes them for equal: the width of an integer does not
+/// matter.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) enum ItemId {
     Integer(i64),

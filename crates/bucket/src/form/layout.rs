@@ -4,8 +4,7 @@
 //!
 //! ## Why does a page keep the `_id` of the bucket that its first item comes from?
 //!
-//! If the times of the items named the pages, one item far in the future would push all later pages behind those that
-//! are appended next.
+//! If the times of the items named the pages, one item far in the future would push all later pages behind the next appends.
 
 use std::ops::Range;
 
@@ -20,23 +19,19 @@ pub(crate) struct Page {
     pub(crate) tail: String,
     /// Its items, by their positions in the sequence.
     pub(crate) items: Range<usize>,
-    /// The bucket that it continues: it has that bucket's `_id`, where that is possible, and its other fields.
+    /// The bucket that it continues: if possible, it has that bucket's `_id` and other fields.
     pub(crate) continues: Option<usize>,
 }
 
 /// Cuts a sequence of items into pages, all full but the last, whose tails ascend.
 ///
 /// `old` are the tails of the buckets that contain the items now, normalized and in ascending order. `origins` has the
-/// bucket of each item, in ascending order too; the number of the buckets for an item of none of them. `second` returns
-/// the second of an item that has a time.
+/// bucket of each item, in ascending order too; the number of the buckets for an item of none. `second` returns the second
+/// of an item that has a time.
 ///
-/// The first page whose first item is of a bucket gets that bucket's tail. So ids stay, and never leave the range that
-/// they had, whatever the times of the items. A further page, as of a bucket that is split, gets the second of its
-/// first item if that lies between the adjacent bounds, and the next suffix otherwise.
-///
-/// # Errors
-/// [`InvalidTime`](ErrorKind::InvalidTime) when the suffixes of a second are exhausted, or when there is no bucket, and the
-/// first item has no time.
+/// The first page whose first item is of a bucket gets that bucket's tail. So ids stay, and never leave the range that they
+/// had, whatever the times of the items. A further page gets the second of its first item if it lies between the adjacent
+/// bounds, and the next suffix otherwise. Without any bucket, the first item needs a time.
 pub(crate) fn lay_out(
     page_size: usize,
     old: &[String],

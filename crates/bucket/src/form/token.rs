@@ -9,9 +9,9 @@ use crate::form::id::Tail;
 
 /// A position between two buckets of a key: directly after, or directly before, the bucket that the token was taken from.
 ///
-/// Its text is short, safe in a URL, and contains only the time at which the bucket was opened. A forged token is another
-/// position among the buckets of the key that the service passes, and nothing else. A token stays valid when buckets are
-/// added, deleted or filled.
+/// Its text is short, safe in a URL, and contains only the time at which the bucket was opened. A forged token is only
+/// another position among the buckets of the key that the service passes. A token stays valid when buckets are added,
+/// deleted or filled.
 ///
 /// ```
 /// use mongo_patterns::bucket::PageToken;
@@ -59,10 +59,9 @@ impl fmt::Display for PageToken {
 
 /// A position between two items of a key, to continue to read from.
 ///
-/// Its text, such as `1698335223.7`, is short, safe in a URL, and contains only the time at which a page was opened,
-/// and a number. A forged token is another position among the items of the key that the service passes, and nothing
-/// else. A token stays valid while items are appended. It belongs to the range of time and the order with which it was
-/// made.
+/// Its text, such as `1698335223.7`, is short, safe in a URL, and contains only the time at which a page was opened, and a
+/// number. A forged token is only another position among the items of the key that the service passes. A token stays valid
+/// while items are appended. It belongs to the range of time and the order with which it was made.
 ///
 /// ```
 /// use mongo_patterns::bucket::ItemToken;

@@ -4,8 +4,8 @@
 //!
 //! ## Why are the buckets of a window a range of `_id`?
 //!
-//! The second in an `_id` is that of an item of the window. So the `_id`s of two windows do not overlap, and their order
-//! is that of the windows, whenever a late item opens a bucket. A read by time needs no other index.
+//! The second in an `_id` is the second of an item of the window. So the `_id`s of windows do not overlap, and have the
+//! order of the windows, also if a late item opens a bucket. A read by time needs no other index.
 
 use mongo_patterns_core::EncodedKey;
 use mongodb::bson::{DateTime, RawBsonRef};

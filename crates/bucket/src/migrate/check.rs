@@ -149,7 +149,7 @@ impl Migration<'_> {
         Ok((total, InvalidDocuments::default()))
     }
 
-    /// Refuses documents without a valid key. Reads one of them, because a UUID of another form looks like a valid one.
+    /// Refuses documents without a valid key. Reads one, because a UUID of another form looks like a valid one.
     async fn check_keys(&self, conn: &mut Conn<'_>, form: &ToBuckets<'_>, inspected: &Document) -> Result<()> {
         let what = "documents of the flat collection have no key of the repository's key type, or one that is out of range or too long";
         let refuse = |what| refuse_flat(inspected, ("keys", "key"), ErrorKind::InvalidKey, &form.key, what);
@@ -169,7 +169,7 @@ impl Migration<'_> {
         }
     }
 
-    /// Checks what only several documents of a key together show. Returns the number of items.
+    /// Checks several documents of a key together. Returns the number of items.
     async fn check_valid(&self, conn: &mut Conn<'_>, form: &ToBuckets<'_>, inspected: &Document) -> Result<u64> {
         let total = number(inspected, "total");
         let mut checks = Vec::new();
@@ -194,8 +194,8 @@ impl Migration<'_> {
         Ok(total)
     }
 
-    /// Runs checks of the documents of one key, chunk by chunk. All keys together have more groups than fit into the
-    /// server's memory, and groups on disk take ten times as long.
+    /// Runs checks of the documents of one key, chunk by chunk, because the groups of all keys do not fit into the server's
+    /// memory.
     async fn in_chunks(&self, conn: &mut Conn<'_>, form: &ToBuckets<'_>, mut checks: Vec<Check>) -> Result<Vec<Check>> {
         if checks.is_empty() {
             return Ok(checks);
@@ -267,7 +267,7 @@ impl Migration<'_> {
         Ok(number(&one, "n") == 0)
     }
 
-    /// Checks a target that has documents, into which no unfinished migration writes. A finished one has compared both sides.
+    /// Checks a target that has documents, into which no unfinished migration writes.
     pub(super) async fn check_target(&self, finished: Option<Compared>, conn: &mut Conn<'_>) -> Result<()> {
         let not_empty = |message: String| Err(Error::new(ErrorKind::TargetNotEmpty, message));
         if !self.allow_non_empty_target {

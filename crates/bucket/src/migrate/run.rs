@@ -143,8 +143,7 @@ impl Migration<'_> {
         }
     }
 
-    /// Migrates a range. Idempotent, also while an earlier run of it is still running on the server: existing documents
-    /// are kept.
+    /// Migrates a range. Idempotent, also while an earlier run is still running on the server: existing documents are kept.
     async fn transfer_range(&self, conn: &mut Conn<'_>, chunks: &Chunks<'_>, range: &Range) -> Result<()> {
         let filter = and(range.filter(chunks.field), self.selected());
         // Plain inserts take a third of the time, and suffice for a range that runs for the first time.

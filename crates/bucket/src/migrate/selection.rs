@@ -1,4 +1,4 @@
-//! The documents of the source that a migration reads: those of its filter, and of these the valid ones.
+//! The documents of the source that a migration reads: the valid documents of its filter.
 
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::migration::{and, check_filter, number, selecting};

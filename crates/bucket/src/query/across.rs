@@ -5,7 +5,7 @@
 //! ## Why is a filter sent twice?
 //!
 //! The first match selects buckets with `$elemMatch`, which an index on fields of the items serves. After the unwind a
-//! second match decides about each item. The first may be weaker than the second, and never stronger.
+//! second match decides about each item. The first may be weaker than the second.
 
 use mongo_patterns_core::{Error, ErrorKind, Result};
 use mongodb::bson::{Bson, Document, doc};
@@ -24,7 +24,7 @@ pub(crate) struct ItemFilter {
 }
 
 impl ItemFilter {
-    /// Translates a filter whose paths are relative to the item, and of which one may be the key field.
+    /// Translates a filter whose paths are relative to the item, except the key field.
     pub(crate) fn new(settings: &Settings, filter: Document) -> Result<Self> {
         let mut of_keys = Conjunction::default();
         let mut of_items = Conjunction::default();

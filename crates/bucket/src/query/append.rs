@@ -14,7 +14,7 @@ pub(crate) fn open_bucket(settings: &Settings, key: &EncodedKey, window: Option<
     open(settings, buckets_of_window(settings, key, window), window)
 }
 
-/// Filters the open bucket with any `_id`: the entry of the unique index. Without a window, those of all windows.
+/// Filters the open bucket with any `_id`: the entry of the unique index. Without a window, the open buckets of all windows.
 pub(crate) fn open_bucket_of_any_id(settings: &Settings, key: &EncodedKey, window: Option<i64>) -> Document {
     open(settings, doc! { settings.key.as_str(): key.value() }, window)
 }

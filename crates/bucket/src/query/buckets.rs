@@ -44,8 +44,7 @@ pub(crate) fn buckets_from(settings: &Settings, key: &EncodedKey, tail: &str, wi
     buckets_in(settings, key, (key.id(tail), end))
 }
 
-/// Filters the buckets of the key that can have items of a range of time: those of its windows, or all of them without
-/// windows.
+/// Filters the buckets of the key that can have items of a range of time: its windows, or all buckets without windows.
 pub(crate) fn buckets_of_range(
     settings: &Settings,
     key: &EncodedKey,
@@ -111,7 +110,7 @@ pub(crate) struct Documents {
 }
 
 /// Filters all documents that can be buckets of the key, whichever program wrote them: by an `_id` in the encoded form, and
-/// by a hand-written one, which has the key unescaped. Targeted at the shards of the values that their key fields can have.
+/// by a hand-written one. Targeted at the shards of the values that their key fields can have.
 pub(crate) fn buckets_of_any_form(settings: &Settings, key: &EncodedKey, documents: &Documents) -> Document {
     let mut filter = buckets_of_any_key_field(settings, key, &documents.ids);
     let mut values = key_forms(key);
@@ -143,8 +142,8 @@ pub(crate) fn buckets_of_any_key_field(settings: &Settings, key: &EncodedKey, id
     doc! { "$or": forms }
 }
 
-/// Returns the values that the key field can have in a bucket whose `_id` has the text of the key: the key, a key of
-/// another type with the same text, or none.
+/// Returns the values that the key field can have if the `_id` has the text of the key: the key, a key of another type, or
+/// none.
 fn key_forms(key: &EncodedKey) -> Vec<Bson> {
     let mut forms = vec![key.value().clone()];
     match key.value() {
@@ -159,8 +158,7 @@ fn key_forms(key: &EncodedKey) -> Vec<Bson> {
     forms
 }
 
-/// Filters the buckets that the deletion of the key deletes: by equality on the key, among the encoded and hand-written
-/// ids of the key.
+/// Filters the buckets that the deletion of the key deletes: by equality on the key, and by the ids of the key.
 pub(crate) fn buckets_to_delete(settings: &Settings, key: &EncodedKey) -> Document {
     let range = |first: String, last: String| doc! { "_id": { "$gte": first, "$lt": last } };
     let mut filter = range(key.id(""), key.end());

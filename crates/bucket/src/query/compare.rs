@@ -5,8 +5,8 @@
 //! ## Why do groups by key have a `$mergeObjects`?
 //!
 //! Groups that do not fit into the server's memory go to disk. The slot-based engine of MongoDB 6.0 reads and writes each
-//! document's group there (SERVER-70395). It does not have `$mergeObjects`, so these groups run in the classic engine, which
-//! writes them in sorted runs: 76 s for ten million groups, where the slot-based engine took 741 s.
+//! document's group there (SERVER-70395). It does not have `$mergeObjects`, so these groups run in the classic engine: 76 s
+//! for ten million groups in place of 741 s.
 
 use mongo_patterns_core::FieldName;
 use mongo_patterns_core::key::KeyExpressions;
@@ -80,7 +80,7 @@ pub(super) fn repeated(value: impl Into<Bson>) -> [Document; 3] {
     ]
 }
 
-/// Returns the key of a group of which there can be millions.
+/// Returns the key of a group with possibly millions of members.
 fn of_many(key: String) -> Document {
     doc! { "$mergeObjects": [{ "k": key }] }
 }

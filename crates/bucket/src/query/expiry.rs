@@ -30,7 +30,7 @@ pub(crate) fn all_before(settings: &Settings, after: Option<&str>, time: DateTim
     before(settings, doc! { "_id": ids }, time)
 }
 
-/// Filters those of some buckets whose items are still all before a time.
+/// Filters some buckets whose items are still all before a time.
 pub(crate) fn these_before(settings: &Settings, ids: &[String], time: DateTime) -> Document {
     before(settings, doc! { "_id": { "$in": ids } }, time)
 }

@@ -169,7 +169,7 @@ pub(crate) fn path(figures: &Figures, figure: &Figure, name: &str) -> String {
     format!("${}.{}.{name}", figures.field, figure.field)
 }
 
-/// Returns whether the stored figures are those of the items, as an expression.
+/// Returns whether the stored figures are the figures of the items, as an expression.
 pub(crate) fn are_correct(figures: &Figures, items: &Bson) -> Document {
     let mut conditions = Vec::new();
     for figure in &figures.fields {
@@ -211,8 +211,7 @@ fn is_sum(stored: &str, numbers: Document) -> Document {
     } } }
 }
 
-/// Returns whether an item has a valid value in each field with figures, apart from times, as an expression of the
-/// variable.
+/// Returns whether an item has a valid value in each field with figures, apart from times, as an expression of the variable.
 pub(crate) fn has_values(figures: &Figures, item: &str) -> Document {
     let mut conditions = Vec::new();
     for figure in &figures.fields {

@@ -4,8 +4,7 @@ use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use crate::settings::Settings;
 
-/// Returns the items from one time, and before another, as an expression. Leaves a value other than an array unchanged,
-/// so that the reader refuses it.
+/// Returns the items from one time, and before another, as an expression. Leaves a value other than an array unchanged.
 pub(crate) fn items_between(settings: &Settings, from: Option<DateTime>, until: Option<DateTime>) -> Bson {
     let array = format!("${}", settings.items);
     let time = format!("$$this.{}", time_field(settings));

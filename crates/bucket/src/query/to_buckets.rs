@@ -84,7 +84,7 @@ impl ToBuckets<'_> {
         stages
     }
 
-    /// Returns key, window, order and item of each flat document, and its number among those of its key and window, from 1.
+    /// Returns key, window, order and item of each flat document, and its number in its key and window, from 1.
     fn numbered(&self) -> Vec<Document> {
         let mut item = without(self.key.as_str(), "$$ROOT".into());
         if !self.keep_ids {
@@ -127,7 +127,7 @@ impl ToBuckets<'_> {
         page
     }
 
-    /// Counts the documents, and those that cannot be migrated, with the `_id` of one of them.
+    /// Counts the documents, and the documents that cannot be migrated, with the `_id` of one.
     pub(crate) fn inspection(&self) -> [Document; 1] {
         let [key, time, item_id, figure] = self.conditions();
         let mut group = doc! {

@@ -104,7 +104,7 @@ fn has_id(path: &str) -> Document {
     doc! { "$ne": [{ "$type": path }, "missing"] }
 }
 
-/// Returns the `_id` of an item without one: that of its bucket, `_`, and its position in it, from 0.
+/// Returns the `_id` of an item without one: the `_id` of its bucket, `_`, and its position in it, from 0.
 fn own_id() -> Bson {
     doc! { "$concat": ["$_id", "_", { "$toString": "$n" }] }.into()
 }

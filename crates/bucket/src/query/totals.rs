@@ -23,8 +23,8 @@ pub(crate) const FIGURE: &str = "i";
 pub(crate) const VALUE: &str = "v";
 const COUNTED: &str = "c";
 
-/// Adds the figures of all buckets of a key, or of their items in a range. Buckets whose figures are not those of all
-/// items, and those at an end of the range, contribute the figures of their items.
+/// Adds the figures of all buckets of a key, or of their items in a range. Buckets with figures of another number of items,
+/// or at an end of the range, contribute the figures of their items.
 pub(crate) fn totals(settings: &Settings, figures: &Figures, key: &EncodedKey, range: Option<Range>) -> Vec<Document> {
     let mut stages = buckets(settings, figures, key, range);
     let is_current = are_current(figures, count(settings));
@@ -42,8 +42,8 @@ pub(crate) fn totals(settings: &Settings, figures: &Figures, key: &EncodedKey, r
     stages
 }
 
-/// Adds the figures of each period, in order: a row, and then one for each value that a figure counts. A bucket with items
-/// of several periods, or at an end of the range, contributes the figures of its items in each period.
+/// Adds the figures of each period, in order: a row, and then one for each counted value. A bucket with items of several
+/// periods, or at an end of the range, contributes the figures of its items.
 pub(crate) fn totals_by(
     settings: &Settings,
     figures: &Figures,
@@ -166,7 +166,7 @@ pub(crate) fn name(position: usize, name: &str) -> String {
     format!("{name}{position}")
 }
 
-/// Adds the figures of documents. With counts by value, the result has them beside the `all` other totals.
+/// Adds the figures of documents. Counts by value are beside the `all` other totals.
 fn added(figures: &Figures) -> Vec<Document> {
     let mut group = doc! { "_id": null };
     group.extend(sums(figures));
@@ -191,7 +191,7 @@ fn added(figures: &Figures) -> Vec<Document> {
     vec![doc! { "$facet": facets }]
 }
 
-/// Returns the path of a figure in a document with those of a bucket, or of a part of it.
+/// Returns the path of a figure in a document with the figures of a bucket, or of a part of it.
 fn part_path(figure: &Figure, name: &str) -> String {
     format!("${FIGURES}.{}.{name}", figure.field)
 }

@@ -18,7 +18,7 @@ use crate::repository::Shared;
 
 /// About how many items one round trip returns, by default.
 pub(crate) const ITEMS_OF_A_READ: u64 = 1000;
-/// The most pages that one round trip returns because those before them were not full. Any of them can be full.
+/// The most pages that one round trip returns because the pages before were not full.
 const PARTLY_FILLED_PAGES: u64 = 100;
 /// The most pages whose items one round trip counts.
 const COUNTED_PAGES: u64 = 4000;
@@ -54,8 +54,7 @@ pub(crate) struct ItemReader<'a, T> {
     continues_below: bool,
     started: bool,
     ended: bool,
-    /// The factor by which a read exceeds the number of pages that would suffice if all of their items were in the
-    /// range.
+    /// The factor by which a read exceeds the number of pages that would suffice if all of their items were in the range.
     growth: u64,
     /// The number of the pages that were read or skipped, and of their items.
     seen: (u64, u64),
@@ -195,7 +194,7 @@ impl<'a, T: DeserializeOwned> ItemReader<'a, T> {
         }
     }
 
-    /// Returns the first and the last of a page's items to read: in the page of the token, those beyond the token.
+    /// Returns the first and the last of a page's items to read: in the page of the token, the items beyond the token.
     fn to_read(&self, tail: &str, items: usize) -> (usize, usize) {
         match &self.wanted.after {
             Some(token) if token.tail() == tail => {
@@ -225,8 +224,7 @@ impl<'a, T: DeserializeOwned> ItemReader<'a, T> {
         }
     }
 
-    /// Returns how many pages to read: those that the items need if all pages are full, and one for those that are not.
-    /// At the start of a range, some pages have no items of it.
+    /// Returns how many pages to read: enough for the items if all pages are full, and one more.
     fn pages_of_a_read(&self) -> u32 {
         let page_size = self.items_of_a_page();
         let at_once = self.wanted.at_once;
@@ -301,8 +299,7 @@ impl<'a, T: DeserializeOwned> ItemReader<'a, T> {
         Ok(())
     }
 
-    /// Searches the page from which on to read the range. Pages named by this second or a later one can have items of
-    /// it.
+    /// Searches the page from which on to read the range. Pages named by this second or a later one can have items of it.
     async fn search_start(&mut self, second: &str) -> Result<Bound> {
         let all = ("$gte", self.key.id(""));
         let settings = &self.shared.settings;

@@ -4,9 +4,8 @@
 //!
 //! ## Why does the scan use the `_id` index?
 //!
-//! No other index has an entry for each key. A read seeks past the other buckets of the last key, and reads more
-//! entries at once where keys have few buckets. It starts at an index bound, because a comparison in a filter matches
-//! one type only, and an `_id` of another type must be reported.
+//! No other index has an entry for each key. A read seeks past the other buckets of the last key. It starts at an index
+//! bound, because a comparison in a filter matches one type only, and an `_id` of another type must be reported.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -117,7 +116,7 @@ impl<'a, K: Key> LooseScan<'a, K> {
         Ok(())
     }
 
-    /// Reports an `_id` that is no string, and skips the others: the types before strings, or those after them.
+    /// Reports an `_id` that is no string, and skips the other types before or after strings.
     fn skip_type(&mut self, id: Bson) {
         let is_before = matches!(
             id,

@@ -1,15 +1,14 @@
 //! A range of time, and the pages that can contain its items.
 //!
-//! Items of a key are appended in the order of their times, but for [`allowed_lateness`](TimeRange::allowed_lateness):
-//! an item is at most this much older than any item that was appended before it.
+//! Items of a key are appended in the order of their times, within [`allowed_lateness`](TimeRange::allowed_lateness): an
+//! item is at most this much older than any item before it.
 //!
 //! # Design
 //!
 //! ## Which pages can contain items of the range?
 //!
-//! A page is named by the item that opened it, and keeps its `_id` when items move up. So the second in the `_id` is
-//! later than the time of an item in the page by at most `allowed_lateness`. No page with a later `_id` has items of
-//! the range.
+//! A page is named by the item that opened it, and keeps its `_id` when items move up. So the second in the `_id` is later
+//! than the time of an item in the page by at most `allowed_lateness`.
 //!
 //! ## Why is the start of a range found by items, not by ids?
 //!
@@ -18,13 +17,13 @@
 //! `f` that is older than `from` by more than `allowed_lateness`. Before it in the history, it takes an item `g` that
 //! is older than `f` by more than twice `allowed_lateness` and a second. All items before `g` are older than `from`.
 //!
-//! The proof: suppose that an item of the range is before `g`. It was appended after `f`, to a page that was opened
-//! after `f` too. So the page was opened at `f - allowed_lateness` at the earliest. But it is before the page of `g`,
-//! whose second is that of `g + allowed_lateness` at the latest.
+//! The proof: suppose that an item of the range is before `g`. It was appended after `f`, to a page that was opened after
+//! `f` too. So the page was opened at `f - allowed_lateness` at the earliest. But it is before the page of `g`, whose second
+//! is at most `g + allowed_lateness`.
 //!
 //! ## Why is there no search with windows?
 //!
-//! The buckets of the windows that overlap a range are a range of `_id`, and have all of its items, whatever their order.
+//! The buckets of the windows that overlap a range are a range of `_id`, and contain all of its items.
 
 use std::time::Duration;
 
@@ -52,10 +51,6 @@ impl TimeRange {
     }
 
     /// Checks the range.
-    ///
-    /// # Errors
-    /// [`Configuration`](ErrorKind::Configuration) without a time field,
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument) for an empty range.
     pub(crate) fn check(&self, settings: &Settings) -> Result<()> {
         if settings.time.is_none() {
             return Err(Error::new(
@@ -123,7 +118,7 @@ impl StartSearch {
         })
     }
 
-    /// Returns whether no page before that of this item has items of the range.
+    /// Returns whether no page before the page of this item has items of the range.
     pub(crate) fn is_reached(&mut self, time: DateTime) -> bool {
         let time = time.timestamp_millis();
         if self.before_f().is_some_and(|before| time < before) {

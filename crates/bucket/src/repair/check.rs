@@ -93,19 +93,19 @@ pub(crate) struct Summary {
     nulls: u64,
     /// The number of other items without a date in the time field, if the settings have one.
     timeless: u64,
-    /// The number of items that are not `null` and lack a value of which buckets have figures.
+    /// The number of items that are not `null` and lack a value for the figures.
     valueless: u64,
-    /// Whether the figures are those of the items.
+    /// Whether the figures are the figures of the items.
     has_figures: bool,
     /// The stored start of its window.
     window: Option<DateTime>,
     /// The number of items with a time that is not in the stored window.
     outside: u64,
-    /// The ids of the items, if they are checked. `None` for an item without one.
+    /// The ids of the items, if they are checked. `None` for an item without an id.
     item_ids: Vec<Option<ItemId>>,
 }
 
-/// The position of a bucket among those of its key: second, suffix, and `_id`.
+/// The position of a bucket in its key: second, suffix, and `_id`.
 pub(crate) type Position = (i128, u32, String);
 
 impl Summary {

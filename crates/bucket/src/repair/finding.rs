@@ -1,7 +1,7 @@
 //! What `verify` and `repair` report.
 
-/// A problem of a stored bucket. Its `related_id` is the key, as key fields store it, unless neither the `_id` nor the key
-/// field has one. The `_id` can contain a key too.
+/// A problem of a stored bucket. Its `related_id` is the key, as key fields store it, if the `_id` or the key field has one.
+/// The `_id` can contain a key too.
 pub type Finding = mongo_patterns_core::verify::Finding<Problem>;
 /// The repair of one key, or of a bucket without one.
 pub type Repaired = mongo_patterns_core::verify::Repaired<Problem, Unrepaired>;
@@ -10,7 +10,7 @@ mongo_patterns_core::problems! {
     /// The kind of a [`Finding`]. Its text says what to do, and contains no user value.
     #[serde(tag = "problem")]
     pub enum Problem {
-        /// The `_id` is not the encoded key, `_`, and a second. Calls for the key do not find the bucket, or report it.
+        /// The `_id` is not the encoded key, `_`, and a second. Calls for the key miss the bucket, or report it.
         IdFormat = "the `_id` is not the encoded key, `_`, and a second: repair it",
         /// The second in the `_id` does not have ten digits, so the bucket is not at the position of its time.
         IdOrder =
@@ -19,7 +19,7 @@ mongo_patterns_core::problems! {
         KeyMissing = "the key field is missing: repair it, which sets it from the `_id`",
         /// The key field does not contain a key of the repository's type, but for example the text `"123"` for the number 123.
         ///
-        /// [`repair`](crate::BucketRepository::repair) changes no bucket of the key, because the items can be those of two keys,
+        /// [`repair`](crate::BucketRepository::repair) changes no bucket of the key, because the items can be of two keys,
         /// and reports it as [`AmbiguousKey`](crate::Unrepaired::AmbiguousKey): set the key field by hand, and repair again.
         KeyType =
             "the key field has no key of the repository's type: find out whose items they are, and set the key field by hand, before anything of the key is repaired",
@@ -35,16 +35,16 @@ mongo_patterns_core::problems! {
             /// The number of items.
             items: u64,
         } = "the count is not {items}, the number of items: repair it",
-        /// The [figures](crate::BucketRepositoryBuilder::sum) are not those of the items.
+        /// The [figures](crate::BucketRepositoryBuilder::sum) are not the figures of the items.
         ///
-        /// Another program wrote the bucket, or an update of an item was interrupted. [`totals`](crate::BucketRepository::totals)
-        /// takes the items of a bucket whose figures are of another number of items than it has.
+        /// Another program wrote the bucket, or an update of an item was interrupted. If the count of the figures differs,
+        /// [`totals`](crate::BucketRepository::totals) takes the items.
         Figures = "the figures are not those of the items: repair it",
-        /// The start of the [window](crate::BucketRepositoryBuilder::window) is missing, or is not that of the second in the
+        /// The start of the [window](crate::BucketRepositoryBuilder::window) is missing, or does not fit the second in the
         /// `_id`. No append finds the bucket.
         Window = "the start of the window is missing, or is not that of the second in the `_id`: repair it",
-        /// Items are not in the [window](crate::BucketRepositoryBuilder::window) of their bucket, by their time field. A range
-        /// of time can miss them.
+        /// Items are not in the [window](crate::BucketRepositoryBuilder::window) of their bucket, by their time field. A
+        /// range of time can miss them.
         ItemOutsideWindow {
             /// The number of such items.
             items: u64,
@@ -56,34 +56,32 @@ mongo_patterns_core::problems! {
         } = "there are {items} items, more than a page has: repair it",
         /// The bucket has no items.
         Empty = "there are no items: repair it",
-        /// The key has several buckets that are not full, in one window if there are windows, and this one is the newest of
-        /// them.
+        /// The key, or a window of it, has several buckets that are not full, and this one is the newest.
         SeveralOpen {
             /// The number of such buckets.
             open: u64,
         } = "{open} buckets of the key are not full: repair it",
         /// The bucket is not full, and a newer one, of its window if there are windows, is not full either.
         ///
-        /// A single bucket that is not full is correct at any position: appends fill it. A late item opens one among older
-        /// ones, and two writers that open buckets at the same moment can do so in either order.
+        /// A single bucket that is not full is correct at any position.
         NotFull {
             /// The number of items.
             items: u64,
         } = "there are {items} items, fewer than a page has, and a newer bucket is not full either: repair it",
         /// Items are `null`, which no item type but an `Option` accepts.
         ///
-        /// [`repair`](crate::BucketRepository::repair) does not remove them, and reports the key as
-        /// [`UnreadableItems`](crate::Unrepaired::UnreadableItems): correct or remove them by hand. If the item type
-        /// accepts `null`, ignore this finding.
+        /// [`repair`](crate::BucketRepository::repair) does not remove them, and reports
+        /// [`UnreadableItems`](crate::Unrepaired::UnreadableItems): correct or remove them by hand. If the item type accepts
+        /// `null`, ignore this finding.
         ItemNull {
             /// The number of such items.
             items: u64,
         } = "{items} items are null: correct or remove them by hand",
         /// Items have no BSON date in the repository's [time field](crate::BucketRepositoryBuilder::time_field). Types with
-        /// such a field cannot read them, and no range of time contains them. Items that were appended
-        /// [at](crate::action::Append::at) a given time, without a date of their own, are among them.
+        /// such a field cannot read them, and no range of time contains them. So are items without a date that were appended
+        /// [at](crate::action::Append::at) a given time.
         ///
-        /// [`repair`](crate::BucketRepository::repair) does not guess a time, and reports the key as
+        /// [`repair`](crate::BucketRepository::repair) does not guess a time, and reports
         /// [`UnreadableItems`](crate::Unrepaired::UnreadableItems): set the dates by hand.
         ItemTimeMissing {
             /// The number of such items.
@@ -92,7 +90,7 @@ mongo_patterns_core::problems! {
         /// Items have no valid value in a field with [figures](crate::BucketRepositoryBuilder::sum), which leave these items
         /// out.
         ///
-        /// [`repair`](crate::BucketRepository::repair) does not guess a value, and reports the key as
+        /// [`repair`](crate::BucketRepository::repair) does not guess a value, and reports
         /// [`UnreadableItems`](crate::Unrepaired::UnreadableItems): set the values by hand.
         ItemValueInvalid {
             /// The number of such items.
@@ -112,8 +110,7 @@ mongo_patterns_core::problems! {
 }
 
 impl Problem {
-    /// Returns whether it concerns items that only their owner can correct. The rest of the key is repaired all the
-    /// same.
+    /// Returns whether it concerns items that only their owner can correct. The rest of the key is repaired.
     pub(crate) fn is_of_items(&self) -> bool {
         matches!(
             self,
@@ -128,25 +125,25 @@ impl Problem {
 mongo_patterns_core::problems! {
     /// The reason why something was not repaired. Its text says what to do, and contains no user value.
     pub enum Unrepaired {
-        /// The key of a bucket is ambiguous: its `_id` and its key field have different keys, or neither has one, or the key
-        /// field has a value of another type. Nothing of the key was changed.
+        /// The key of a bucket is ambiguous: its `_id` and its key field have different keys, or no key, or the key field
+        /// has a value of another type. Nothing of the key was changed.
         AmbiguousKey =
             "the key of the items is ambiguous: set the key field of the bucket that belongs to another key or has another type, or its `_id`, by hand",
         /// The items of a bucket are not an array. Nothing of the key was changed.
         ItemsNotArray = "the items of a bucket are not an array: correct them by hand",
-        /// The position of a bucket among those of its key is unknown: its `_id` has no second before the year 2286, and
-        /// its first item has no time. Nothing of the key was changed.
+        /// The position of a bucket is unknown: its `_id` has no second before the year 2286, and its first item has no
+        /// time. Nothing of the key was changed.
         UnknownPosition =
             "the position of a bucket is unknown: set the second at which it was opened in its `_id`, by hand",
         /// Different items of the key have the same id. Nothing of the key was changed.
         ItemsDiffer = "different items have the same id: change an id, or remove an item, by hand",
         /// Items have no id. All else of the key was repaired.
         NoItemId = "items have no valid id: give them one by hand",
-        /// Items are `null`, or have no date in the time field, or no valid value in a field with figures. All else of the key
-        /// was repaired.
+        /// Items are `null`, or have no date in the time field, or no valid value in a field with figures. All else of the
+        /// key was repaired.
         UnreadableItems =
             "items are null, or have no BSON date in the time field, or no valid value in a field with figures: correct or remove them by hand",
-        /// A bucket that would be removed has fields that are not of the pattern. Nothing of the key was changed.
+        /// A bucket that would be removed has fields of your own. Nothing of the key was changed.
         OwnFields =
             "a bucket that would be removed has fields that are not of the pattern: move them to another bucket of the key, or remove them",
         /// A page of the items would exceed 16 MiB. Nothing of the key was changed.

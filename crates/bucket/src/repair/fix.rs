@@ -20,9 +20,6 @@ pub(crate) struct Fix {
 }
 
 /// Plans the repair, given all documents that can be buckets of the key.
-///
-/// # Errors
-/// When they are not valid BSON.
 pub(crate) fn fix<K: Key>(settings: &Settings, key: &EncodedKey, documents: Vec<RawDocumentBuf>) -> Result<Fix> {
     let mut is_ambiguous = false;
     let mut buckets = Vec::new();

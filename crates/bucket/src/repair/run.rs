@@ -4,13 +4,12 @@
 //!
 //! ## Why does a repair check its result before it commits?
 //!
-//! The transaction verifies the rewritten key and the number of its items. A mistake of the repair itself then changes
-//! nothing.
+//! The transaction verifies the rewritten key and the number of its items, so a mistake of the repair changes nothing.
 //!
 //! ## Why does a repair read by `_id` alone?
 //!
-//! A bucket of the key whose key field has another value can be on any shard of a cluster. The items of the key are in
-//! order only with its items, and a new `_id` must not be that of such a bucket.
+//! A bucket of the key whose key field has another value can be on any shard. The items of the key are in order only with
+//! its items, and a new `_id` must not be its `_id`.
 
 use mongo_patterns_core::action::ActionStream;
 use mongo_patterns_core::conn::Conn;

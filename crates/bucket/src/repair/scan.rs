@@ -151,8 +151,8 @@ impl Suspect {
 
 /// Returns each key with findings once.
 ///
-/// The buckets of a key are adjacent, except for those whose key field has no key of the type, which have their key in
-/// the `_id` only. They wait for the other buckets of their key, or for the end.
+/// The buckets of a key are adjacent, except buckets whose key field has no key of the type. They wait for the other buckets
+/// of the key in their `_id`, or for the end.
 pub(crate) async fn each_key_once<K: Key>(mut scan: Scan<'_, K>, mut results: Results<Suspect>) -> Result<()> {
     // The waiting buckets, by the text of their key.
     let mut strays: BTreeMap<String, Suspect> = BTreeMap::new();
@@ -189,7 +189,7 @@ fn distinct_keys(summaries: &[Summary]) -> Vec<Bson> {
     keys
 }
 
-/// Reads those buckets of a filter that are of a key, from the primary.
+/// Reads the buckets of a filter that are of a key, from the primary.
 pub(crate) async fn summaries_of<K: Key>(
     shared: &Shared,
     key: Option<&EncodedKey>,

@@ -4,7 +4,7 @@
 //!
 //! ## Can the cache be wrong?
 //!
-//! Yes. The database decides: a free `_id` is one that the `_id` index accepts. The cache saves round trips.
+//! Yes. The database decides: a free `_id` is one that the `_id` index accepts.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

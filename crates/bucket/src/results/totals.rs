@@ -34,8 +34,8 @@ struct Field {
 impl Totals {
     /// Returns the sum of a field. `None` if the repository keeps no sum of it, or there are no items.
     ///
-    /// It is an int32 or int64 if the field has integers only, a Decimal128 if it has one, and a double otherwise. A sum
-    /// of integers beyond int64 is a double too.
+    /// It is an int32 or int64 if the field has only integers, a Decimal128 if it has one, and a double otherwise, also for
+    /// integers beyond int64.
     #[must_use]
     pub fn sum(&self, field: &str) -> Option<&Bson> {
         self.fields.get(field)?.sum.as_ref()
@@ -79,7 +79,7 @@ impl Totals {
         totals
     }
 
-    /// Creates those of each period from the rows of the pipeline: its totals, and then a row for each counted value.
+    /// Creates the totals of each period from the rows of the pipeline: its totals, and then a row for each counted value.
     pub(crate) fn of_periods(figures: &Figures, rows: &[Document]) -> Vec<(DateTime, Self)> {
         let mut all: Vec<(DateTime, Self)> = Vec::new();
         for row in rows {

@@ -9,7 +9,7 @@ use mongodb::bson::{Document, doc};
 pub(crate) struct Figures {
     /// The field of a bucket that contains them.
     pub(crate) field: FieldName,
-    /// Those of the fields of an item, ordered by their names.
+    /// The figures of the fields of an item, ordered by their names.
     pub(crate) fields: Vec<Figure>,
 }
 

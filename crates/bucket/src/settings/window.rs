@@ -26,8 +26,8 @@ pub enum Window {
 impl Window {
     /// Returns windows of a length: of whole seconds that divide a day, such as 15 minutes, or of whole days.
     ///
-    /// The start of a window is that of MongoDB's `$dateTrunc` for lengths up to a day. Windows of seven days begin on a
-    /// Thursday, as 1970 did.
+    /// Windows begin as in MongoDB's `$dateTrunc` for lengths up to a day. Windows of seven days begin on a Thursday, as
+    /// 1970 did.
     ///
     /// ```
     /// use std::time::Duration;
@@ -67,7 +67,7 @@ pub enum TimeUnit {
     Hour,
     /// From midnight to midnight.
     Day,
-    /// From the first day of a month to that of the next.
+    /// From the first day of a month to the first day of the next.
     Month,
 }
 

@@ -16,13 +16,12 @@ use crate::query::buckets::{buckets_between, by_id, ids_between, only_id};
 use crate::write::key_write::{Collision, KeyWrite};
 use crate::write::store::{Store, Stored};
 
-/// The most buckets of one command, and the most bytes. A broken connection leaves the outcome of one command unknown,
-/// so a command is bounded. Larger ones gain little.
+/// The most buckets of one command, and the most bytes, because a broken connection leaves the outcome of one command
+/// unknown.
 pub(crate) const BUCKETS: usize = 1000;
 pub(crate) const BYTES: usize = 16 * 1024 * 1024;
 
-/// The number of pages from which a batch first reads whether a bucket is open. Without the read, a write may turn out
-/// to open one, and wait for the journal.
+/// The number of pages from which a batch first reads whether a bucket is open.
 pub(crate) const READ_FROM: usize = 100;
 
 /// A batch of items of one key, and how much of it is stored.
@@ -36,8 +35,7 @@ pub(crate) struct StoreBatch<'a> {
     done: usize,
     /// Whether the last items are left if they do not fill a page.
     pub(crate) whole_pages: bool,
-    /// Whether the next item can have an open bucket, as far as this batch and the previous ones tell. If it has one all
-    /// the same, that bucket is not filled first.
+    /// Whether the next item can have an open bucket. If it has one all the same, that bucket is not filled first.
     pub(crate) may_have_open: bool,
     /// The positions of items that were stored before, or are in the batch twice.
     pub(crate) repeated: HashSet<usize>,
@@ -129,7 +127,7 @@ impl<'a> StoreBatch<'a> {
         })
     }
 
-    /// Returns those of the pages that are inserted together.
+    /// Returns the pages that are inserted together.
     fn pages_to_insert(&self, of_one_window: bool) -> impl Iterator<Item = &[usize]> {
         let window = self.window();
         self.pages()
@@ -149,8 +147,8 @@ impl<'a> StoreBatch<'a> {
         self.rest[self.done..].iter().map(move |&position| &items[position])
     }
 
-    /// Stores up to a page of items in the open bucket, or in one that they open. Returns `false` when some of the
-    /// items are stored already, which are skipped from then on.
+    /// Stores up to a page of items in the open bucket, or in one that they open. Returns `false` when some are stored
+    /// already, which are skipped from then on.
     async fn fill(&mut self, conn: &mut Conn<'_>) -> Result<bool> {
         let items = self.items;
         let Some(page) = self.pages().next() else {
@@ -194,9 +192,8 @@ impl<'a> StoreBatch<'a> {
         Ok(repeated.len() - before)
     }
 
-    /// Inserts the rest in whole buckets, and the last items in one that stays open. Returns the error when another
-    /// writer opened a bucket, so that the last items are left, or stored one of the items. With windows, the last items
-    /// of each are in one that stays open.
+    /// Inserts the rest in whole buckets, and the last items of each window in one that stays open. Returns the error when
+    /// another writer opened a bucket, or stored one of the items.
     async fn insert(&mut self, conn: &mut Conn<'_>) -> Result<Option<CommandError>> {
         let shared = self.write.shared;
         let settings = &shared.settings;
@@ -261,8 +258,7 @@ impl<'a> StoreBatch<'a> {
         Ok(documents)
     }
 
-    /// Reads which of the ids that the items would open are taken: by buckets of the key, or also by documents with
-    /// another key field.
+    /// Reads which of the ids that the items would open are taken: by buckets of the key, or by any document.
     async fn read_taken(&self, ids: &mut NewIds, of_any_key: bool, conn: &mut Conn<'_>) -> Result<()> {
         let KeyWrite { shared, key } = self.write;
         *ids = NewIds::default();

@@ -4,9 +4,8 @@
 //!
 //! ## Why does a deletion end with a read?
 //!
-//! `deleteMany` waits for a transaction that writes a bucket. Then it skips the bucket if the transaction deleted it
-//! and inserted it again with the same `_id`. So a `deleteMany` that matched nothing does not prove that no bucket is
-//! left.
+//! `deleteMany` waits for a transaction that writes a bucket, and then skips the bucket if the transaction inserted it again
+//! with the same `_id`. So a `deleteMany` that matched nothing does not prove that no bucket is left.
 
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::{Deleted, EncodedKey, Error, ErrorKind, Result};

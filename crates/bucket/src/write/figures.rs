@@ -4,9 +4,9 @@
 //!
 //! ## Why are there two commands?
 //!
-//! An update with operators cannot compute the figures from the changed items. So it marks them as not current, by
-//! their count, and a second command computes them. In between, and if the second command is never sent, reads take the
-//! items of the bucket. Whichever of several writers computes the figures, it computes them from all items.
+//! An update with operators cannot compute the figures from the changed items. So it marks them as not current, by their
+//! count, and a second command computes them. In between, and if the second command is never sent, reads take the items of
+//! the bucket.
 
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::CommandError;
@@ -27,9 +27,6 @@ pub(crate) struct FigureUpdate {
 
 impl FigureUpdate {
     /// Returns the update of an item if it changes figures, and cannot compute them.
-    ///
-    /// # Errors
-    /// Those of an item with a value of which there can be no figures.
     pub(crate) fn new(settings: &Settings, update: &UpdateModifications) -> Result<Option<Self>> {
         let (UpdateModifications::Document(update), Some(figures)) = (update, &settings.figures) else {
             return Ok(None);
@@ -43,8 +40,7 @@ impl FigureUpdate {
         }))
     }
 
-    /// Updates the item of a filter, and computes the figures. `None` when no bucket has the item. The options project
-    /// the item.
+    /// Updates the item of a filter, and computes the figures. `None` when no bucket has the item.
     pub(super) async fn update_item(
         &self,
         collection: &Collection<RawDocumentBuf>,
@@ -74,9 +70,6 @@ impl FigureUpdate {
 }
 
 /// Returns whether an update of an item changes a field with figures.
-///
-/// # Errors
-/// When the item could have a value of which there can be no figures.
 fn changes_figures(settings: &Settings, figures: &Figures, update: &Document) -> Result<bool> {
     let mut changes = false;
     for (operator, paths) in update {

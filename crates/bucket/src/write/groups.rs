@@ -5,9 +5,8 @@
 //! ## Why is a key sent before the buffer is full only in full commands?
 //!
 //! While a full command is running, the items of the next one are read and encoded. A smaller command would start this
-//! sooner. But one of 100 to 500 pages costs as much as it gains, or more, because encoding is fast and a command has a
-//! fixed cost. A full command has whole pages. The items that do not fill a page are put before the key's next items.
-//! So no open bucket is left in between, which the next command would have to fill first.
+//! sooner, but costs as much as it gains, because encoding is fast and a command has a fixed cost. A full command has whole
+//! pages. The items that do not fill a page are put before the key's next items, so no open bucket is left in between.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -76,7 +75,7 @@ pub(crate) struct Groups {
     growing: HashMap<String, Group>,
     /// The bytes of the growing groups.
     bytes: usize,
-    /// The groups that are sent as soon as their keys are free, those of one key in order.
+    /// The groups that are sent as soon as their keys are free, in order for each key.
     ready: VecDeque<Group>,
     /// The keys with a running command. Each key has one at most, so that its items stay in order.
     busy: HashSet<String>,
@@ -132,7 +131,7 @@ impl Groups {
         Some(group)
     }
 
-    /// Records that a group was sent, and that this many of its items are stored. The others are kept for the next one.
+    /// Records that a group was sent, and that this many of its items are stored. The others are kept.
     pub(crate) fn done(&mut self, group: &mut Group, stored: usize, ended_with_full_page: bool) {
         self.busy.remove(group.key.text());
         // With many keys, all groups end here: the search below takes time proportional to the ready groups.

@@ -4,15 +4,14 @@
 //!
 //! ## Why does every write name its index in a hint?
 //!
-//! An upsert without the unique index would seem to work, and would break the guarantees. With the hint the server
-//! refuses it, without a further round trip, also when someone drops the index later.
+//! An upsert without the unique index would break the guarantees. With the hint the server refuses it, without a further
+//! round trip.
 //!
 //! ## Why are item ids checked by an index and by the filter?
 //!
-//! A unique index on key and item ids keeps an item out of a second bucket. But a unique multikey index does not
-//! compare the elements of one document. There the filter does, with `$ne`: it does not match an open bucket that has
-//! the item. The upsert then conflicts with the unique index, and a read of the ids distinguishes a repeated item from
-//! a race.
+//! A unique index on key and item ids keeps an item out of a second bucket. But a unique multikey index does not compare the
+//! elements of one document. There the filter does, with `$ne`: it does not match an open bucket that has the item. The
+//! upsert then conflicts with the unique index, and a read of the ids distinguishes a repeated item from a race.
 
 use std::collections::HashSet;
 
@@ -64,7 +63,7 @@ impl KeyWrite<'_> {
         }
     }
 
-    /// Returns those of the ids that stored items of the key have.
+    /// Returns the ids that stored items of the key have.
     pub(crate) async fn stored_ids(&self, ids: &[&ItemId], conn: &mut Conn<'_>) -> Result<HashSet<ItemId>> {
         let (collection, settings) = self.shared.parts();
         let mut stored = HashSet::new();
@@ -134,8 +133,8 @@ impl KeyWrite<'_> {
         self.find_last(filter, Some(hint), conn).await
     }
 
-    /// Checks the `_id` of the open bucket from time to time while other writers open the key's bucket. An open bucket
-    /// whose `_id` is not of this key and window would prevent every open, and no append would find it.
+    /// Checks the `_id` of the open bucket from time to time while other writers open the key's bucket. An open bucket of
+    /// another key or window would prevent every open.
     pub(crate) async fn check_open_bucket(
         &self,
         window: Option<i64>,

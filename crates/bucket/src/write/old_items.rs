@@ -59,7 +59,7 @@ impl OldItems<'_> {
         .await
     }
 
-    /// In a transaction: removes the old items of the first bucket that has some and of those after it, to the end of its
+    /// In a transaction: removes the old items of the first bucket that has some and of later buckets, to the end of its
     /// window, and moves the items after them up. Returns their number.
     async fn move_up(self, conn: &mut Conn<'_>) -> Result<u64> {
         let (collection, settings) = self.shared.parts();

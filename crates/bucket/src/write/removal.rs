@@ -4,9 +4,8 @@
 //!
 //! ## Why does a transaction that lost once lock documents first?
 //!
-//! A transaction that reads the buckets of a key and then writes them conflicts with every append in between. Under
-//! load it did not commit within 120 seconds. When it runs again, its first command writes to the open bucket. The
-//! appends then wait for the transaction.
+//! A transaction that reads the buckets of a key and then writes them conflicts with every append in between. Under load it
+//! did not commit within 120 seconds. When it runs again, its first command writes to the open bucket, so the appends wait.
 
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::key::stored_integer;
@@ -83,8 +82,8 @@ impl Removal<'_> {
         Ok(bucket.and_then(found))
     }
 
-    /// Removes the item from a bucket that is open and stays open, or deletes the bucket of a single item. Returns
-    /// whether the bucket was still so.
+    /// Removes the item from a bucket that is open and stays open, or deletes the bucket of a single item. Returns whether
+    /// the bucket was still so.
     async fn remove_from_open(self, found: &Found, conn: &mut Conn<'_>) -> Result<bool> {
         let (collection, settings) = self.shared.parts();
         let item = self.item;
@@ -135,8 +134,8 @@ impl Removal<'_> {
     }
 }
 
-/// In a transaction that is repeated: locks the open bucket of a window, or of a key without windows, so that appends do
-/// not abort it again.
+/// In a repeated transaction: locks the open bucket of a window, or of a key without windows, so that appends do not abort
+/// it.
 pub(super) async fn lock_open_bucket(
     shared: &Shared,
     key: &EncodedKey,
@@ -147,11 +146,8 @@ pub(super) async fn lock_open_bucket(
     lock_documents(conn, &shared.collection, &filter).await
 }
 
-/// Reads the buckets from the one with this tail on, to the end of its window, or from the open bucket on if that is
-/// before it. The rewrite may leave one page that is not full, and a window has at most one. One to three round trips.
-///
-/// # Errors
-/// [`Corrupt`](ErrorKind::Corrupt) when a document is no bucket of the key, and those of the driver.
+/// Reads the buckets from the one with this tail on, to the end of its window, or from the open bucket on if it is before.
+/// The rewrite may leave one page that is not full, and a window has at most one. One to three round trips.
 pub(super) async fn load<'a>(
     shared: &'a Shared,
     key: &'a EncodedKey,

@@ -1,11 +1,11 @@
-//! Buckets that an archive or a trash restores, or that a run archives: those of a window join the ones that it has already.
+//! Buckets that an archive or a trash restores, or that a run archives: they join the stored buckets of their window.
 //!
 //! # Design
 //!
 //! ## Why can a window have two open buckets?
 //!
-//! A late item of a window whose last bucket was archived opens another one. When the first one is restored, the index of open
-//! buckets refuses it. The `_id`s can be equal too, because each is free in its own collection.
+//! A late item of a window whose last bucket was archived opens another one. The index of open buckets refuses the first one
+//! when it is restored. The `_id`s can be equal too, because each is free in its own collection.
 
 use std::collections::BTreeMap;
 
@@ -23,12 +23,12 @@ use crate::query::buckets::buckets_of_window;
 use crate::repository::{BucketRepository, Shared};
 use crate::settings::Settings;
 
-/// Buckets of a [window](crate::BucketRepositoryBuilder::window) join those that the window has already: their items are in
-/// full pages, in the order of their buckets, and in one open bucket. Of equal items with the same
-/// [id](crate::BucketRepositoryBuilder::item_id_field), one is kept; different ones are [`DuplicateKey`](ErrorKind::DuplicateKey),
-/// with nothing changed. Buckets without windows stay as they are.
+/// Buckets of a [window](crate::BucketRepositoryBuilder::window) join the stored ones: their items are in full pages, in the
+/// order of their buckets, and in one open bucket. Of equal items with the same
+/// [id](crate::BucketRepositoryBuilder::item_id_field), one is kept; different ones are
+/// [`DuplicateKey`](ErrorKind::DuplicateKey), with nothing changed. Buckets without windows stay as they are.
 ///
-/// It takes one round trip for each window, and one more if the window has buckets.
+/// It takes one round trip for each window, or two if the window has buckets.
 // proof: together::late_items::archived_buckets_join_those_of_late_items
 impl<K: Key, T> Restores for BucketRepository<K, T> {
     fn restores(&self) -> &Collection<RawDocumentBuf> {
@@ -95,7 +95,7 @@ fn placed<K: Key>(document: &RawDocument) -> Option<(EncodedKey, String)> {
     Some((key, Tail::parse(tail)?.normalized()?))
 }
 
-/// Returns buckets of one window with the items of these, of which the last one alone is not full.
+/// Returns buckets of one window with these items. Only the last one is not full.
 fn joined(
     settings: &Settings,
     key: &EncodedKey,

@@ -164,7 +164,7 @@ impl<'a> Sink<'a> {
         self.failure.or(self.refused).map_or(Ok(self.total), Err)
     }
 
-    /// Returns whether the stream has ended, or an item cannot be appended, so that no more is read.
+    /// Returns whether no more is read.
     fn handle<K: Key, T: Serialize>(&mut self, event: Event<(K, T)>) -> bool {
         match event {
             Event::Read(items) if items.is_empty() => return true,
@@ -194,8 +194,8 @@ impl<'a> Sink<'a> {
         (self.buffer_bytes.saturating_sub(self.buffered) / average.max(1)).clamp(1, TOGETHER)
     }
 
-    /// Encodes and groups items. Encoded at once, they take a known amount of memory, and an invalid item is found
-    /// before it is in a batch.
+    /// Encodes and groups items. Encoded at once, they take a known amount of memory, and an invalid item is found before it
+    /// is in a batch.
     fn add_all<K: Key, T: Serialize>(&mut self, items: &[(K, T)]) -> Result<()> {
         let settings = &self.shared.settings;
         let Ok(encoded) = Item::encode_all(settings, items.iter().map(|(_, item)| item)) else {

@@ -5,8 +5,8 @@
 //! ## Why are collisions retried, and never in a session of the caller?
 //!
 //! The server retries an upsert after a duplicate key by itself only where its filter is equality alone. So the client
-//! retries, with a bound. In a transaction a collision aborts the transaction, and would be met again in the next one.
-//! So the write reads a free `_id` first instead of trying one.
+//! retries, with a bound. In a transaction a collision would abort the transaction, and the next one too. So the write reads
+//! a free `_id` first.
 
 use std::borrow::Cow;
 
@@ -58,8 +58,7 @@ pub(crate) struct Store<'a> {
 }
 
 impl Store<'_> {
-    /// Stores the items. Rare cases are boxed: the future of a plain append stays small, which saves a tenth of its
-    /// cost in the client.
+    /// Stores the items. Rare cases are boxed: the future of a plain append stays small.
     pub(crate) async fn store(&self, conn: &mut Conn<'_>) -> Result<Stored> {
         let settings = &self.write.shared.settings;
         if settings.item_id.is_some() {
@@ -143,8 +142,8 @@ impl Store<'_> {
         }
     }
 
-    /// Updates the open bucket. If there is none, reads a free `_id` and then upserts. For writes in a session, which must not
-    /// collide, because that would abort the caller's transaction.
+    /// Updates the open bucket. If there is none, reads a free `_id` and then upserts. For writes in a session, where a
+    /// collision would abort the caller's transaction.
     async fn read_then_write(&self, conn: &mut Conn<'_>) -> Result<Stored> {
         if self.is_stored(conn).await? {
             return Ok(Stored::Repeated);
@@ -161,8 +160,8 @@ impl Store<'_> {
         Ok(stored)
     }
 
-    /// Returns whether the collision is that of an item that is stored already. The filter does not match an open
-    /// bucket that has the item, so the upsert fails as one that met another writer at a full bucket.
+    /// Returns whether the collision is with a stored item. The filter does not match an open bucket that has the item, so
+    /// the upsert fails as after another writer.
     async fn is_repeated(&self, collision: &Collision, conn: &mut Conn<'_>) -> Result<bool> {
         match (collision, self.items) {
             (Collision::Item, [_]) => Ok(true),
@@ -184,8 +183,8 @@ impl Store<'_> {
         self.items.iter().filter_map(|item| item.id.as_ref()).collect()
     }
 
-    /// Sends one command to the open bucket, or, with an `_id`, to a new one. The hint makes the server refuse it when
-    /// the unique index is missing.
+    /// Sends one command to the open bucket, or, with an `_id`, to a new one. The server refuses it when the unique index is
+    /// missing.
     async fn attempt(&self, id: Option<&str>, conn: &mut Conn<'_>) -> send::Result<Stored> {
         let KeyWrite { shared, key } = self.write;
         let settings = &shared.settings;

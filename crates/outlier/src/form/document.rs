@@ -32,9 +32,6 @@ pub(crate) fn is_flagged(settings: &Settings, main: &RawDocument) -> bool {
 }
 
 /// Returns the elements of an array field; none where it is missing.
-///
-/// # Errors
-/// [`Corrupt`](ErrorKind::Corrupt) when it is not an array.
 pub(crate) fn elements_of<'d>(
     document: &'d RawDocument,
     field: &str,

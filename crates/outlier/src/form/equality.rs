@@ -6,11 +6,8 @@ use mongodb::bson::{Bson, RawBsonRef};
 
 use crate::settings::Settings;
 
-/// Returns bytes that are the same for equal elements, and for no others. Numbers are equal by value, whatever their
-/// type. The fields of documents are compared in their order.
-///
-/// The server compares in `push_unique`, by `$in`, `$eq` and the unique index of the elements. The client compares by
-/// these bytes.
+/// Returns bytes that are the same for equal elements, and for no others. Numbers are equal by value, whatever their type.
+/// The fields of documents are compared in their order, as the server does by `$in`, `$eq` and the unique index.
 pub(crate) fn form(element: RawBsonRef<'_>) -> Vec<u8> {
     // An element of a stored or encoded document is valid BSON.
     Bson::try_from(element).map_or_else(|_| Vec::new(), |element| canonical(&element).into_bytes())
@@ -22,8 +19,8 @@ pub(crate) fn has_duplicates(elements: &[RawBsonRef<'_>]) -> bool {
     !elements.iter().all(|element| seen.insert(form(*element)))
 }
 
-/// Refuses invalid elements: undefined, to which no filter compares, and arrays where elements are unique, because the
-/// server indexes their values one by one.
+/// Refuses invalid elements: undefined, and arrays where elements are unique, because the server indexes their values one by
+/// one.
 pub(crate) fn check_element(settings: &Settings, element: RawBsonRef<'_>) -> Result<()> {
     let refused = |message| Err(Error::new(ErrorKind::InvalidArgument, message));
     match element {

@@ -1,4 +1,4 @@
-//! The layout of a list: the elements in the array, and those in each overflow document.
+//! The layout of a list: the elements in the array and in each overflow document.
 
 /// The most bytes of a new overflow document, and of a main document whose array grows.
 pub(crate) const DOCUMENT_BYTES: usize = 8 * 1024 * 1024;
@@ -15,8 +15,8 @@ pub(crate) struct Layout {
 /// Divides elements with these sizes in bytes: up to the threshold go to the main document, the rest to full overflow
 /// documents of up to `max` elements.
 ///
-/// The first `in_main` elements are in the main document now, so they fit, however large they are. `beside` is the size
-/// of its other fields. Further elements join as long as the document leaves room for pushes.
+/// The first `in_main` elements are in the main document now, so they fit. `beside` is the size of its other fields. Further
+/// elements join as long as the document leaves room for pushes.
 pub(crate) fn lay_out(threshold: usize, max: usize, sizes: &[usize], in_main: usize, beside: usize) -> Layout {
     let mut inline = in_main.min(threshold).min(sizes.len());
     let mut bytes = beside + sizes[..inline].iter().sum::<usize>();

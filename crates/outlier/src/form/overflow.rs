@@ -78,8 +78,8 @@ pub(crate) enum Ids {
     New,
 }
 
-/// Returns an overflow document with these elements. Where it replaces an old one, fields with the right value stay
-/// unchanged and in place, and so do the user's own fields.
+/// Returns an overflow document with these elements. Where it replaces an old one, correct fields and the user's own fields
+/// stay in place.
 pub(crate) fn rewritten<'e>(
     settings: &Settings,
     id: &Bson,

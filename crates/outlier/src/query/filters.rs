@@ -21,8 +21,7 @@ pub(crate) fn without_flag(settings: &Settings, id: &Bson) -> Document {
     doc! { "_id": { "$eq": id }, settings.flag.as_str(): { "$ne": true } }
 }
 
-/// Matches the main document, if it has no flag, and up to `free` elements in its array. A field that is null cannot be
-/// pushed to.
+/// Matches the main document, if it has no flag, and up to `free` elements in its array, which is not null.
 pub(crate) fn with_room(settings: &Settings, id: &Bson, free: usize) -> Document {
     let array = settings.array.as_str();
     let mut filter = without_flag(settings, id);
@@ -60,8 +59,7 @@ pub(crate) fn overflow_of(settings: &Settings, id: &Bson) -> Document {
     doc! { settings.parent.as_str(): { "$eq": id } }
 }
 
-/// Matches the overflow documents of a main document whose parent field is not an array: an equality also matches the
-/// values of an array.
+/// Matches the overflow documents of a main document whose parent field is not an array.
 pub(crate) fn true_overflow_of(settings: &Settings, id: &Bson) -> Document {
     doc! { settings.parent.as_str(): { "$eq": id, "$not": { "$type": "array" } } }
 }

@@ -4,20 +4,20 @@
 //!
 //! ## Why does one command fill the array and set the flag?
 //!
-//! One `findAndModify` takes the elements for which the array has room, and sets the flag when elements remain. A
-//! process that dies before it stores the rest leaves a flag without overflow documents, and reads stay correct. In the
-//! other order there would be an element that readers of the flag do not see, and that a retry stores twice.
+//! One `findAndModify` takes the elements for which the array has room, and sets the flag when elements remain. A process
+//! that dies before it stores the rest leaves a flag without overflow documents, and reads stay correct. In the other order
+//! readers would miss an element, and a retry would store it twice.
 //!
 //! ## Why is there another command before it?
 //!
-//! Most pushes are to lists with room. A plain `$push` under a filter stores their elements, and takes the server and the
-//! client less than a pipeline, which rewrites the array. It matches nothing where the array is full, flagged, or not an array.
-//! After that the process knows the outlier, so its pushes to it begin with the overflow documents.
+//! Most pushes are to lists with room. A plain `$push` under a filter stores their elements, and costs less than a pipeline,
+//! which rewrites the array. It matches nothing where the array is full, flagged, or not an array. After that the process
+//! knows the outlier.
 //!
 //! ## Why is the newest overflow document found by a sort, and not by a counter in the main document?
 //!
 //! The unique index on parent and position ends there, so the server examines one document. A process that remembers a
-//! position wrongly would store elements in the wrong order. The main document keeps the manual's form.
+//! position wrongly would store elements in the wrong order.
 
 use mongo_patterns_core::array::{filled, stored};
 use mongodb::bson::{Bson, Document, doc};
@@ -25,8 +25,8 @@ use mongodb::bson::{Bson, Document, doc};
 use super::elements::is_flagged;
 use crate::settings::Settings;
 
-/// A field that the main document has only within a transaction. An update that sets a flag again changes nothing, and
-/// would not conflict with a refresh that clears it.
+/// A field that the main document has only within a transaction. To set a flag again changes nothing, and would not conflict
+/// with a refresh that clears it.
 const OPENING: &str = "mongo_patterns_opening";
 
 /// Adds elements to an array that has room for them.
@@ -68,8 +68,8 @@ pub(crate) fn main_before(settings: &Settings, element: Option<&Bson>) -> Docume
     before
 }
 
-/// Adds the elements for which an overflow document has room by its count: none where it has no count, as in the
-/// manual's form. With `once`, adds nothing when it has the first element.
+/// Adds the elements for which an overflow document has room by its count: none without a count. With `once`, adds nothing
+/// when it has the first element.
 pub(crate) fn fill(settings: &Settings, elements: Vec<Bson>, once: bool) -> [Document; 1] {
     let (extras, count) = (settings.extras.as_str(), settings.count.as_str());
     let max = settings.max_extras_bson();

@@ -31,8 +31,7 @@ pub(crate) fn overflow_summary(settings: &Settings) -> Document {
     }
 }
 
-/// Returns the number of elements in a field, as an expression: 0 where it is missing, and null where it is not an
-/// array.
+/// Returns the number of elements in a field, as an expression: 0 where it is missing, and null where it is not an array.
 fn size_or_null(field: &str) -> Document {
     let path = format!("${field}");
     let if_missing = doc! { "$cond": [{ "$eq": [{ "$ifNull": [&path, null] }, null] }, 0, null] };
@@ -46,8 +45,8 @@ pub(super) fn flag_or_null(settings: &Settings) -> Document {
     doc! { "$cond": [{ "$eq": [{ "$type": &path }, "bool"] }, &path, if_missing] }
 }
 
-/// Summarizes one list, or all lists that [may need a repair](may_need_repair) or have overflow documents. Among
-/// all, a list that has only overflow documents has no `main`, whether or not the main document exists.
+/// Summarizes one list, or all lists that [may need a repair](may_need_repair) or have overflow documents. Among all, a list
+/// that has only overflow documents has no `main`.
 pub(crate) fn summaries(settings: &Settings, names: Names<'_>, id: Option<&Bson>) -> Vec<Document> {
     let mut overflow = overflow_summary(settings);
     overflow.insert("_id", "$_id");
@@ -74,9 +73,8 @@ fn with_overflow_of(settings: &Settings, id: Option<&Bson>, stage: Document) -> 
     of_one.into_iter().chain([stage]).collect()
 }
 
-/// Counts the elements of each list that are equal to an earlier one, by the `_id` of the main document. The server
-/// groups the elements of lists with a flag or overflow documents. Of the other lists, it compares each array in
-/// itself.
+/// Counts the elements of each list that are equal to an earlier one, by the `_id` of the main document. The server groups
+/// the elements of lists with a flag or overflow documents, and compares each other array in itself.
 fn duplicates(settings: &Settings, names: Names<'_>, id: Option<&Bson>) -> Vec<Document> {
     let array_or_none = |field: &str| {
         let path = format!("${field}");
@@ -110,8 +108,8 @@ fn has_duplicates(settings: &Settings) -> Document {
     doc! { "$cond": [{ "$isArray": &path }, { "$gt": [{ "$size": &path }, distinct] }, false] }
 }
 
-/// Matches main documents with a flag, an array over the threshold, an array field that is not an array, or a flag that
-/// is not a boolean. Where elements are unique, also those with an element twice.
+/// Matches main documents with a flag, an array over the threshold, an array field that is not an array, or a flag that is
+/// not a boolean. Where elements are unique, also with an element twice.
 pub(crate) fn may_need_repair(settings: &Settings) -> Document {
     let (flag, path) = (settings.flag.as_str(), format!("${}", settings.array));
     let mut is_over = doc! { "$gt": [{ "$size": &path }, settings.threshold_bson()] };

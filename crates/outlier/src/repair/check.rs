@@ -16,7 +16,7 @@ pub(crate) struct Summary {
     pub(crate) main: Option<Main>,
     /// In the order in which their elements are read.
     pub(crate) overflow: Vec<Overflow>,
-    /// Where elements are unique, the number of those that are equal to an earlier one.
+    /// Where elements are unique, the number of elements that are equal to an earlier one.
     pub(crate) duplicates: u64,
 }
 
@@ -98,8 +98,7 @@ impl Overflow {
         }
     }
 
-    /// Returns the sort key among the overflow documents of a list. Those of the manual's form, without a position,
-    /// come first.
+    /// Returns the sort key in a list. Overflow documents of the manual's form, without a position, come first.
     pub(crate) fn order(&self) -> (Option<i64>, String) {
         (self.seq, self.id.to_string())
     }
@@ -154,8 +153,8 @@ impl Summary {
         overflow.fold(inline, u64::saturating_add)
     }
 
-    /// Returns whether a rewrite would change nothing: the array is full if there are overflow documents, and so are
-    /// all of them but the last. Lists with large elements can be laid out otherwise and correctly.
+    /// Returns whether a rewrite would change nothing: the array and all overflow documents but the last are full. Lists
+    /// with large elements can be laid out otherwise and correctly.
     pub(crate) fn is_laid_out(&self, settings: &Settings) -> bool {
         let Some(main) = &self.main else {
             return self.overflow.is_empty();
@@ -172,8 +171,8 @@ impl Summary {
     }
 }
 
-/// Returns the problems of a list. A removal leaves an array below the threshold beside overflow documents, and
-/// overflow documents that are not full; both are valid.
+/// Returns the problems of a list. A removal can leave an array below the threshold, and overflow documents that are not
+/// full; both are valid.
 pub(crate) fn check(settings: &Settings, summary: &Summary) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut found = |namespace: &Namespace, document_id: &Bson, problem| {

@@ -1,7 +1,7 @@
 //! The findings of a verify, and what a repair did about them.
 
-/// A problem of a stored document. Its `namespace` is that of the main documents or of the overflow documents, and its
-/// `related_id` the `_id` of the main document; for a main document, its own.
+/// A problem of a stored document, in the main documents or the overflow documents. Its `related_id` is the `_id` of the
+/// main document.
 pub type Finding = mongo_patterns_core::verify::Finding<Problem>;
 /// The repair of one list. Its `written` counts overflow documents, and the main document if it was changed.
 pub type Repaired = mongo_patterns_core::verify::Repaired<Problem, Unrepaired>;
@@ -20,8 +20,8 @@ mongo_patterns_core::problems! {
         /// The array field of the main document is null. Calls read it as an empty array, but a document type with a list
         /// cannot decode it. [`repair`](crate::OutlierRepository::repair) sets an empty array.
         ArrayNull = "the array field is null, which does not decode as a list: repair it",
-        /// Elements are unique, and some are equal to an earlier one of the same list, in the array or in overflow
-        /// documents. [`repair`](crate::OutlierRepository::repair) keeps the first of them.
+        /// Elements are unique, and some are equal to an earlier one of the list.
+        /// [`repair`](crate::OutlierRepository::repair) keeps the first.
         DuplicateElements {
             /// The number of elements that are equal to an earlier one.
             elements: u64,
@@ -43,7 +43,7 @@ mongo_patterns_core::problems! {
         /// Another overflow document of the same main document has the same position.
         DuplicatePosition = "another overflow document has the same position: repair it",
         /// There are no overflow documents at the positions before this one. Another program deleted a document, or a push
-        /// of another process coincided with a refresh, which loses no element.
+        /// coincided with a refresh, which loses no element.
         Gap {
             /// The number of empty positions.
             positions: u64,

@@ -89,9 +89,6 @@ struct Item<'s> {
 }
 
 /// Returns the changes for a list. Deletes orphaned overflow documents only with `delete_orphans`.
-///
-/// # Errors
-/// When a stored document is not valid BSON.
 pub(crate) fn fix(settings: &Settings, id: &Bson, stored: Stored, delete_orphans: bool) -> Result<Fix> {
     let Stored { main, overflow } = stored;
     // An equality on the parent also matches the values of an array.
@@ -267,7 +264,7 @@ fn items_of<'s>(
     Ok(items)
 }
 
-/// Returns the number of elements that are equal to an earlier one, where they are unique.
+/// Returns the number of unique elements that are equal to an earlier one.
 fn duplicates(settings: &Settings, main: Option<&RawDocument>, documents: &[RawDocumentBuf]) -> u64 {
     if !settings.unique {
         return 0;

@@ -4,30 +4,29 @@
 //!
 //! ## How does a rewrite coexist with pushes of other processes?
 //!
-//! A push can be between two of its commands at any moment. It opens overflow documents in one transaction with the
-//! flag, by a write that conflicts with a rewrite, so overflow documents always have a flag. Whatever the push read
-//! before:
+//! A push can be between two of its commands at any moment. It opens overflow documents in one transaction with the flag, by
+//! a write that conflicts with a rewrite, so overflow documents always have a flag. Whatever the push read before:
 //!
-//! - It looks for the newest overflow document. If the rewrite deleted them all, it opens a new one.
+//! - It looks for the newest overflow document. If the rewrite deleted all, it opens a new one.
 //! - It found the newest overflow document full, and opens the position after it. The rewrite [claims](Fix::claim) that
-//!   position: if both happen at the same moment, one of them waits or runs again. If the push comes later, and the
-//!   rewrite deleted documents, positions between are empty. No element is lost, and the next refresh closes the gap.
+//!   position: if both happen at the same moment, one waits or runs again. If the push comes later, and the rewrite deleted
+//!   documents, positions between are empty. No element is lost, and the next refresh closes the gap.
 //! - It knows an outlier, and has not read the main document. It stores its element in an overflow document that the rewrite
 //!   has not deleted, or finds none.
 //!
-//! Another program may open overflow documents without the flag. So whoever clears the flag looks for overflow documents
+//! Another program may open overflow documents without the flag. So a call that clears the flag looks for overflow documents
 //! once more.
 //!
 //! ## Why do overflow documents get new ids?
 //!
 //! A unique push reads the array and then writes an overflow document. If an equal element joins the array in between, it is
-//! stored twice. So where elements are unique, a rewrite that moves elements to the array gives new `_id`s to the overflow
-//! documents. The push finds the new `_id`, and reads the array again.
+//! stored twice. So a rewrite that moves unique elements to the array gives new `_id`s to the overflow documents. The push
+//! finds the new `_id`, and reads the array again.
 //!
 //! ## Why does a second attempt lock documents first?
 //!
-//! A rewrite that reads first conflicts with every push in between, and may never succeed. Pushes to an outlier write
-//! its newest overflow document, and not its main document. So a second attempt locks both.
+//! A rewrite that reads first conflicts with every push in between, and may never succeed. Pushes to an outlier write its
+//! newest overflow document, and not its main document. So a second attempt locks both.
 
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::lost_race;
@@ -90,8 +89,7 @@ pub(crate) async fn plan(shared: &Shared, id: &Bson) -> Result<(Fix, Vec<Planned
     Ok((fix, commands))
 }
 
-/// Adds what makes the commands one transaction, and its end. The session's id and the number of the transaction are
-/// the driver's.
+/// Adds what makes the commands one transaction, and its end.
 fn in_transaction(mut commands: Vec<PlannedCommand>, writes: bool) -> Vec<PlannedCommand> {
     for (number, planned) in commands.iter_mut().enumerate() {
         planned.command.remove("readConcern");

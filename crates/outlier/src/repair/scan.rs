@@ -4,14 +4,13 @@
 //!
 //! ## Why is every finding read twice more?
 //!
-//! An aggregation does not read all documents at one moment, and a push of another process can be between two commands.
-//! What a second and a third read report as well, 50 milliseconds apart, is wrong.
+//! An aggregation does not read all documents at one moment, and a push of another process can be between two commands. Two
+//! further reads, 50 milliseconds apart, must report the same.
 //!
 //! ## Why does a verify wait for the pushes of its process?
 //!
-//! A push unlocks its document between the flag and the overflow documents, because it locks the document exclusively
-//! to open them. Two reads could each meet a push there. So a push holds a second lock from its first command to its
-//! last, and a verify takes that one first.
+//! A push unlocks its document between the flag and the overflow documents. Two reads could each meet a push there. So a
+//! push has a second lock from its first command to its last, and a verify takes that one first.
 
 use std::pin::Pin;
 
@@ -36,8 +35,7 @@ use crate::repository::Shared;
 
 pub(crate) type Summaries<'a> = Pin<Box<dyn Stream<Item = Result<Summary>> + Send + 'a>>;
 
-/// The read of the summaries of all lists that may need a repair or have overflow documents. A main document that cannot need
-/// a repair on its own account is not read, even if it has overflow documents.
+/// The read of the summaries of all lists that may need a repair or have overflow documents.
 fn scan(shared: &Shared) -> Step {
     let pipeline = query::summaries(&shared.settings, names(shared), None);
     let read = Step::aggregate("read the summaries of lists", &shared.main, pipeline);
@@ -69,8 +67,8 @@ fn names(shared: &Shared) -> Names<'_> {
     }
 }
 
-/// Reads the summary of one list from the primary. Where elements are unique, it has the number of duplicates. That
-/// takes an aggregation, which two databases do not allow.
+/// Reads the summary of one list from the primary. Where elements are unique, it counts duplicates by an aggregation, which
+/// two databases do not allow.
 pub(crate) async fn summary_with_duplicates(shared: &Shared, id: &Bson) -> Result<Summary> {
     if !shared.settings.unique || check_databases(shared).is_err() {
         let summary = summary_in(&mut Conn::new(), shared, id).await?;

@@ -4,13 +4,13 @@
 //!
 //! ## Why is an outlier deleted in a transaction?
 //!
-//! A push to a known outlier writes only an overflow document. If a delete could leave overflow documents without a main
-//! document, the push would store its element where no reader looks.
+//! A push to a known outlier writes only an overflow document. Without a transaction, overflow documents could be left, and
+//! the push would store its element where no reader looks.
 //!
 //! ## Why are the overflow documents deleted first?
 //!
-//! Pushes to an outlier write the newest one, and not the main document. A delete that wrote the main document first would
-//! conflict with each push in between, and run again. No reader sees the order of a transaction.
+//! Pushes to an outlier write the newest one. A delete that wrote the main document first would conflict with each push in
+//! between, and run again.
 
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::through::{self, Through};
@@ -53,8 +53,8 @@ async fn delete_typical(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Resu
     Ok(deleted.is_some())
 }
 
-/// Deletes the overflow documents first, and the main document through other repositories if there are any. Returns whether it
-/// was found, and the number of overflow documents.
+/// Deletes the overflow documents first, and the main document through other repositories if there are any. Returns whether
+/// it was found, and the number of overflow documents.
 pub(crate) async fn delete_through(
     shared: &Shared,
     id: &Bson,

@@ -1,11 +1,10 @@
-//! Pushes to one list: alone, or together with those of other calls that wait.
+//! Pushes to one list: alone, or together with other calls that wait.
 //!
 //! # Design
 //!
 //! ## Why is the queue of a list found by the bytes of its id, and not by its text?
 //!
-//! Different ids can have one text, and their elements must not go to one list. An id such as 1 and 1.0 has two queues,
-//! which costs only a larger batch.
+//! Different ids can have one text, and their elements must not go to one list.
 
 use std::iter::repeat_with;
 use std::sync::Arc;

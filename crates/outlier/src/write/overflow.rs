@@ -4,9 +4,9 @@
 //!
 //! ## Why are overflow documents opened in one transaction with the flag?
 //!
-//! A push sees the flag, and a refresh may clear it before the push opens its overflow documents. If the flag were
-//! set after them, another push could fill them first, and no reader would see its element. The transaction costs four
-//! round trips for each overflow document, and nothing for other pushes.
+//! A push sees the flag, and a refresh may clear it before the push opens its overflow documents. If the flag were set after
+//! them, another push could fill them first, and no reader would see its element. The transaction costs four round trips for
+//! each overflow document.
 
 use mongo_patterns_core::array::Encoded;
 use mongo_patterns_core::conn::Conn;
@@ -131,7 +131,7 @@ impl Rest<'_> {
         Ok(Filled::Newest { id, seq, taken: 0 })
     }
 
-    /// Returns the position of an overflow document. Those of the manual's form have none, and precede all others.
+    /// Returns the position of an overflow document. In the manual's form it has none, and precedes all others.
     fn position(&self, document: &RawDocument) -> Result<i32> {
         let seq = self.shared.settings.seq.as_str();
         match document.get(seq).ok().flatten() {
@@ -191,7 +191,7 @@ impl Rest<'_> {
         })
     }
 
-    /// Returns whether a duplicate key is that of an element.
+    /// Returns whether a duplicate key is an element.
     fn is_element(&self, error: &CommandError) -> bool {
         let settings = &self.shared.settings;
         let Some(index) = settings.element_index().filter(|_| self.once) else {
@@ -214,8 +214,8 @@ impl Rest<'_> {
     }
 }
 
-/// Sets the flag in a transaction, which then conflicts with other writes to the main document. Returns whether the
-/// document exists.
+/// Sets the flag in a transaction, which then conflicts with other writes to the main document. Returns whether the document
+/// exists.
 async fn set_flag_and_conflict(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<bool> {
     let [set, unset] = query::set_flag_and_conflict(&shared.settings);
     let updated = conn.update_one(&shared.main, query::by_id(id), set, None).await?;

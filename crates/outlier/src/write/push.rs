@@ -224,8 +224,7 @@ impl<'a> PushWrite<'a> {
         Ok(())
     }
 
-    /// Removes a unique element from the overflow documents again if the main document has it: a refresh may have
-    /// moved an equal one there after the push had read the main document.
+    /// Removes a unique element from the overflow documents again if the main document has it, because a refresh moved it.
     async fn remove_if_present(&mut self, conn: &mut Conn<'_>) -> Result<()> {
         let Shared { main, settings, .. } = self.shared;
         let [element] = self.elements else { return Ok(()) };

@@ -37,8 +37,7 @@ pub(crate) async fn remove(shared: &Shared, id: &Bson, element: &Bson, conn: &mu
     }
 }
 
-/// Returns whether a snapshot has the element. A refresh may have moved it to the main document after the call had
-/// read that, or between overflow documents.
+/// Returns whether a snapshot has the element. A refresh may have moved it between two reads of the call.
 async fn is_in_snapshot(shared: &Shared, id: &Bson, element: &Bson, conn: &mut Conn<'_>) -> Result<bool> {
     let is_present = transaction::run(
         &shared.main,

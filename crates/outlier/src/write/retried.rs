@@ -4,9 +4,9 @@
 //!
 //! ## Why is a projection evaluated again?
 //!
-//! The driver retries a command when its reply is lost, or reports that the server shuts down. The server recognizes
-//! the retry and replies with the document that it kept. But that is the whole document, without the projection, and a
-//! push needs the expressions of the projection. One more round trip evaluates them on the document.
+//! The driver retries a command when its reply is lost, or reports that the server shuts down. The server recognizes the
+//! retry and replies with the whole document, without the projection. One more round trip evaluates the expressions of the
+//! projection on the document.
 
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::CommandError;
@@ -17,11 +17,8 @@ use mongodb::bson::{Document, RawDocumentBuf};
 
 use crate::query;
 
-/// Returns the projection of the document as it was before the command. `None` if no document matches the filter any
-/// more.
-///
-/// The reply is a whole document if it has the field `left_out`, which every document has and the projection leaves
-/// out.
+/// Returns the projection of the document as it was before the command. `None` if no document matches the filter any more. A
+/// whole document has the field `left_out`, which the projection leaves out.
 pub(crate) async fn projected(
     collection: &Collection<RawDocumentBuf>,
     filter: Document,

@@ -5,13 +5,12 @@
 //! ## Why is only the first matching element updated?
 //!
 //! Its array or overflow document takes the update in one command, so that it is applied once or not at all. An update of
-//! all would be several commands: a refresh between them moves an element that is updated to a document that is not yet,
-//! and an interrupted call cannot be continued.
+//! all would be several commands, with refreshes in between, and could not be continued after an interruption.
 //!
 //! ## Why can a refresh not lose an update?
 //!
-//! It writes every document whose elements it moves, in a transaction. If an update changes one of them after the
-//! transaction has read it, the transaction conflicts and runs again.
+//! It writes every document whose elements it moves, in a transaction. If an update changes a document after the transaction
+//! has read it, the transaction conflicts and runs again.
 
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::CommandError;
@@ -114,8 +113,7 @@ impl Update<'_> {
         })
     }
 
-    /// Returns whether a snapshot has the element. A refresh may have moved it to the main document after the call had
-    /// read that, or between overflow documents.
+    /// Returns whether a snapshot has the element. A refresh may have moved it between two reads of the call.
     async fn is_in_snapshot(self, conn: &mut Conn<'_>) -> Result<bool> {
         let is_stored = transaction::run(
             &self.shared.main,

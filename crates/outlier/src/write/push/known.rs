@@ -4,24 +4,20 @@
 //!
 //! ## Why may a push skip the main document?
 //!
-//! Overflow documents exist only while the main document exists and has the flag: the
-//! transaction that inserts the first one sets the flag, and the one that clears the flag or deletes the main document
-//! deletes them. So a push that stores its element in an overflow document stores it where readers look, whatever the
-//! process remembers. If there is none, the process was wrong, nothing is stored, and the push begins with the main
-//! document.
+//! Overflow documents exist only while the main document exists and has the flag: transactions change both. So a push that
+//! stores its element in an overflow document stores it where readers look. If there is none, the process was wrong, nothing
+//! is stored, and the push begins with the main document.
 //!
 //! ## Why does it search for the newest overflow document, although the process knows its position?
 //!
 //! Another process may have opened the next one, and a removal may have made room in this one. Then an update by position
-//! would store the element before older ones. An update by position also costs the server less, but only a sort finds out
-//! whether the document is the newest one.
+//! would store the element before older ones. Only a sort finds out whether the document is the newest one.
 //!
 //! ## When does a unique push check the array again?
 //!
-//! A refresh may move an equal element from an overflow document to the array, after the push has read the array and
-//! before it writes. Where elements are unique, a rewrite that moves elements to the array gives new `_id`s to all overflow
-//! documents that it leaves. So the array is unchanged if the element joined the overflow document that was the newest
-//! before the array was read.
+//! A refresh may move an equal element from an overflow document to the array, after the push has read the array and before
+//! it writes. A rewrite that moves unique elements to the array gives new `_id`s to all overflow documents that it leaves.
+//! So the array is unchanged if the element joined the overflow document that was the newest before the array was read.
 
 use mongo_patterns_core::Result;
 use mongo_patterns_core::conn::Conn;
@@ -34,8 +30,8 @@ use crate::query;
 use crate::repository::Shared;
 
 impl PushWrite<'_> {
-    /// Stores the elements in overflow documents, if the process knows an outlier. Returns false, and stores nothing, if
-    /// it does not, or was wrong.
+    /// Stores the elements in overflow documents, if the process knows an outlier. Returns false, and stores nothing, if it
+    /// does not, or was wrong.
     pub(super) async fn push_to_known(&mut self, conn: &mut Conn<'_>) -> Result<bool> {
         if self.elements.is_empty() {
             return Ok(false);
