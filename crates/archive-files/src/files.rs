@@ -55,9 +55,6 @@ impl Shared {
     }
 
     /// Reads the documents of a file of the archive.
-    ///
-    /// # Errors
-    /// [`NotFound`](ErrorKind::NotFound), [`Corrupt`](ErrorKind::Corrupt) and [`FileStore`](ErrorKind::FileStore).
     pub(crate) async fn load(&self, name: &str, conn: &mut Conn<'_>) -> Result<Vec<RawDocumentBuf>> {
         let file = self.find(name, conn).await?.ok_or_else(not_found)?;
         match self.documents_or_problem(&file, conn).await? {
@@ -68,8 +65,8 @@ impl Shared {
         }
     }
 
-    /// Lets a file be no part of the archive if its record is in one of these states. Waits for a transaction that decides about
-    /// it. Returns whether it was.
+    /// Lets a file be no part of the archive if its record is in one of these states. Waits for a transaction that decides.
+    /// Returns whether it was.
     pub(crate) async fn mark_deleted(&self, name: &str, states: &[&str], conn: &mut Conn<'_>) -> Result<bool> {
         let deleted = doc! { "$set": { "state": DELETED } };
         let record = self.record_in(name, states);
@@ -78,9 +75,6 @@ impl Shared {
     }
 
     /// Deletes a marked file, and then its record.
-    ///
-    /// # Errors
-    /// [`FileStore`](ErrorKind::FileStore), and those of the driver.
     pub(crate) async fn remove(&self, name: &str, conn: &mut Conn<'_>) -> Result<()> {
         if !conn.is_plan() {
             self.store.delete(name, conn).await?;

@@ -1,6 +1,6 @@
 //! The problems of files.
 
-/// A problem of a file. `document_id` is the name of the file, and `namespace` that of the records.
+/// A problem of a file. `document_id` is the name of the file, and `namespace` the collection of the records.
 pub type Finding = mongo_patterns_core::verify::Finding<Problem>;
 
 mongo_patterns_core::problems! {

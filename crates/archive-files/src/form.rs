@@ -14,9 +14,9 @@ use crate::results::ArchiveFile;
 
 /// The state of a record whose file is written, or was when its process died.
 pub(crate) const PENDING: &str = "pending";
-/// That of a file that is a part of the archive.
+/// The state of a file that is a part of the archive.
 pub(crate) const STORED: &str = "stored";
-/// That of a file that is no part of it any more, or never was: it is deleted.
+/// The state of a file that is no part of it: it is deleted.
 pub(crate) const DELETED: &str = "deleted";
 
 /// Returns the `_id` of the record of a file.
@@ -91,7 +91,7 @@ pub(crate) fn encode(documents: &[RawDocumentBuf], age_field: &str) -> io::Resul
     Ok((file, content))
 }
 
-/// Returns the documents of a file. `None` if the content is not that of the record.
+/// Returns the documents of a file. `None` if the content does not fit the record.
 pub(crate) fn decode(content: &[u8], file: &ArchiveFile) -> Option<Vec<RawDocumentBuf>> {
     if content.len() as u64 != file.bytes || sha256(content) != file.sha256 {
         return None;

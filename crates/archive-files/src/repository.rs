@@ -15,8 +15,8 @@ use crate::store::Store;
 mongo_patterns_core::repository! {
     /// A collection whose old documents are in files.
     ///
-    /// `D` is the type of the documents. A clone is cheap, and shares everything. The [crate documentation](crate) has the form
-    /// of the files and the guarantees.
+    /// `D` is the type of the documents. A clone is cheap, and shares everything. The [crate documentation](crate) has the
+    /// form of the files and the guarantees.
     pub struct FileArchive<D>;
     "archive": |shared| shared.current, max_time: shared.max_time
 }
@@ -68,9 +68,7 @@ impl<D: Send + Sync> FileArchive<D> {
     }
 }
 
-/// The index `{ date: 1, _id: 1 }`, with the name of the age field, finds documents by their age.
-///
-/// There are no validators: the documents are those of the application.
+/// The index `{ date: 1, _id: 1 }`, with the name of the age field, finds documents by their age. There are no validators.
 impl<D> Repository for FileArchive<D> {
     fn managed(&self) -> Ensure<'_> {
         self.shared.ensure()

@@ -29,7 +29,7 @@ pub(crate) struct Transfer<'a> {
 }
 
 impl Transfer<'_> {
-    /// Moves the documents of a chunk that still match. Halves what others refuse, and puts one document aside that they refuse.
+    /// Moves the documents of a chunk that still match. Halves refused documents, and puts a single one aside.
     pub(crate) async fn move_chunk(&self, ids: &[Bson], busy: &mut PutAside) -> Result<Moved> {
         let conn = &mut self.shared.enter().await?;
         let (mut moved, mut slices) = (Moved::default(), vec![ids]);
@@ -197,8 +197,8 @@ fn sorted(documents: &[RawDocumentBuf]) -> Vec<&[u8]> {
     bytes
 }
 
-/// Returns the error of documents that others have written since they were read, or of a file that another process took for that of
-/// a dead one.
+/// Returns the error of documents that others have written since they were read, or of a file that another process has
+/// discarded.
 fn refused() -> Error {
     Error::from_driver(
         ErrorKind::Contention,

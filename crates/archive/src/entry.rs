@@ -4,8 +4,8 @@
 //!
 //! ## Why has an entry an `_id` of its own?
 //!
-//! A document can be inserted again under its `_id`, and deleted again. With the document's `_id`, the second deletion would be
-//! refused, or replace what the first one has kept.
+//! A document can be inserted again under its `_id`, and deleted again. With the document's `_id`, the second deletion would
+//! be refused, or replace the first entry.
 //!
 //! ## Why is the document a field, and not the entry itself?
 //!
@@ -13,8 +13,8 @@
 //!
 //! ## Why is the size a part of the filter?
 //!
-//! A client that finds the document too large has deleted it already, and the transaction can be one of the caller, who commits
-//! it. To read the document first would take a round trip more in each deletion.
+//! A client that finds the document too large has deleted it already, and the caller of a transaction can commit that. To
+//! read the document first would take a round trip more.
 
 use mongo_patterns_core::document_id::by_id;
 use mongo_patterns_core::size::MAX_BYTES;
@@ -32,7 +32,7 @@ pub(crate) const EXPIRES_AT: &str = "expiresAt";
 const DELETED_BY: &str = "deletedBy";
 /// The field with the number of the related documents that were deleted with the document, in a trash with related collections.
 pub(crate) const RELATED: &str = "related";
-/// The field of the entry of a related document with the `_id` of the entry of the document to which it belongs.
+/// The field of a related entry with the `_id` of the entry of its document.
 pub(crate) const OF: &str = "of";
 /// The fields of such an entry that name the collection of its document.
 pub(crate) const COLLECTION: &str = "collection";
@@ -106,9 +106,6 @@ pub(crate) fn of_document(id: &Bson) -> Document {
 }
 
 /// Returns the document of an entry.
-///
-/// # Errors
-/// [`Corrupt`](ErrorKind::Corrupt) if another program has stored it without one.
 pub(crate) fn document_of(entry: &RawDocument) -> Result<&RawDocument> {
     entry.get_document("document").map_err(|_| {
         let text = "an entry of the trash has no document in its field `document`, nothing was changed: correct it or delete it";

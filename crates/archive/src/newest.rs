@@ -4,8 +4,8 @@
 //!
 //! ## Why is it no harm that the newest document is only read?
 //!
-//! Another transaction can insert a newer one, or move this one because it has seen a newer one. In both cases there is a document
-//! that is newer than those that move. So what is decided stays true.
+//! Another transaction can insert a newer one, or move this one because it has seen a newer one. In both cases there is a
+//! document that is newer than the moving ones.
 
 use mongo_patterns_core::Result;
 use mongo_patterns_core::conn::Conn;
@@ -28,8 +28,8 @@ pub(crate) struct Newest<'a> {
 }
 
 impl Newest<'_> {
-    /// Matches those of the documents of a filter, at most this number, that are older than the newest one of their value. `None` if none has a
-    /// value.
+    /// Matches the documents of a filter, at most this number, that are older than the newest one of their value. `None` if
+    /// none has a value.
     pub(crate) async fn leave_out(
         self,
         from: &Collection<RawDocumentBuf>,

@@ -5,7 +5,7 @@ use mongo_patterns_core::age::AgeLimit;
 use mongo_patterns_core::migration::and;
 use mongodb::bson::{Bson, Document, doc};
 
-/// Counts the documents from before a time that are not kept, with the oldest. Of those with one value, the newest is kept.
+/// Counts the documents from before a time that are not kept, with the oldest. The newest with one value is kept.
 pub(crate) fn due(limit: &AgeLimit, newest_by: Option<&FieldName>) -> Vec<Document> {
     let group = |id: Bson, documents: Bson, oldest: String| {
         doc! { "$group": { "_id": id, "documents": { "$sum": documents }, "oldest": { "$min": oldest } } }
@@ -25,7 +25,7 @@ pub(crate) fn due(limit: &AgeLimit, newest_by: Option<&FieldName>) -> Vec<Docume
     ]
 }
 
-/// Matches documents whose age field has another value than a date. Those without a value are kept on purpose.
+/// Matches documents whose age field has another value than a date. Documents without a value are kept on purpose.
 pub(crate) fn without_date(age: &str) -> Document {
     let other = doc! { "$or": [{ age: { "$not": { "$type": ["date", "null"] } } }, { age: { "$type": "array" } }] };
     and(other, doc! { age: { "$exists": true } })

@@ -4,18 +4,18 @@
 //!
 //! ## Why does the entry of a document count them?
 //!
-//! The server deletes expired entries one by one, and `delete_before` deletes them by several commands. A restore in between
-//! would find some of them. So it compares their number, and restores all of them or nothing.
+//! The server deletes expired entries one by one, and `delete_before` deletes them by several commands. So a restore
+//! compares their number, and restores all or nothing.
 //!
 //! ## Why does a deletion in a transaction of the caller read them first?
 //!
-//! The caller can commit what an error of the deletion leaves. So it deletes the document only when it knows that all entries
-//! fit. Otherwise it deletes the document first: its snapshot is then the latest one, also when it had to wait for a writer.
+//! The caller can commit in spite of an error. So it deletes the document only when it knows that all entries fit. Otherwise
+//! it deletes the document first: its snapshot is then the latest one, also when it had to wait for a writer.
 //!
 //! ## Why does a further attempt lock them?
 //!
-//! A push to a list that a process knows writes an overflow document alone, again and again. A deletion that reads them and
-//! then deletes them would conflict with each push in between.
+//! A push to a known list writes an overflow document alone, again and again. A deletion that reads them and then deletes
+//! them would conflict with each push in between.
 
 use std::slice::from_ref;
 
@@ -47,9 +47,6 @@ pub(crate) struct RelatedEntries {
 
 impl RelatedEntries {
     /// Reads the related documents of a document.
-    ///
-    /// # Errors
-    /// [`TooLarge`](ErrorKind::TooLarge) when there are too many, or the entry of one would be too large.
     pub(crate) async fn read(shared: &Shared, id: &Bson, entry: &Entry, conn: &mut Conn<'_>) -> Result<Self> {
         let mut read = Self::default();
         if !shared.has_related() {
@@ -78,7 +75,7 @@ impl RelatedEntries {
         related::delete(&self.related, conn).await
     }
 
-    /// Inserts the entry of a document, and those of its related ones.
+    /// Inserts the entry of a document, and the entries of its related documents.
     pub(crate) async fn insert_with(
         self,
         shared: &Shared,
@@ -118,7 +115,7 @@ pub(crate) async fn lock(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Res
     Ok(())
 }
 
-/// Checks that an entry is one of a document of the trash, and that the trash restores all that belongs to it.
+/// Checks that an entry is of a document of the trash, and that the trash restores all that belongs to it.
 pub(crate) fn check(shared: &Shared, entry: &RawDocument) -> Result<()> {
     match !is_related(entry) && (shared.has_related() || count(entry) == 0) {
         true => Ok(()),
@@ -126,11 +123,8 @@ pub(crate) fn check(shared: &Shared, entry: &RawDocument) -> Result<()> {
     }
 }
 
-/// Reads the related documents that were deleted with that of an entry, by the collections into which they are restored.
-///
-/// # Errors
-/// [`NotFound`](ErrorKind::NotFound) when some of them are gone, and [`SettingsMismatch`](ErrorKind::SettingsMismatch) when
-/// one is of another collection.
+/// Reads the related documents that were deleted with the document of an entry, by the collections into which they are
+/// restored. Refuses an entry whose related documents are gone, or of another collection.
 pub(crate) async fn find(shared: &Shared, entry: &RawDocument, conn: &mut Conn<'_>) -> Result<Vec<RelatedDocuments>> {
     let mut found: Vec<RelatedDocuments> = Vec::new();
     let (trash, expected) = (&shared.trash, count(entry));
@@ -181,12 +175,12 @@ pub(crate) async fn restore(found: &[RelatedDocuments], conn: &mut Conn<'_>) -> 
     related::insert(found, conn).await
 }
 
-/// Returns whether an entry is that of a related document.
+/// Returns whether an entry is of a related document.
 fn is_related(entry: &RawDocument) -> bool {
     entry.get(OF).ok().flatten().is_some()
 }
 
-/// Returns how many related documents were deleted with that of an entry.
+/// Returns how many related documents were deleted with the document of an entry.
 pub(crate) fn count(entry: &RawDocument) -> i64 {
     entry.get(RELATED).ok().flatten().and_then(stored_integer).unwrap_or(0)
 }

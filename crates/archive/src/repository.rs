@@ -21,8 +21,8 @@ use crate::transfer::Transfer;
 mongo_patterns_core::repository! {
     /// A collection whose old documents are in a second one.
     ///
-    /// `D` is the type of the documents. A clone is cheap, and shares everything. The [crate documentation](crate) has the stored
-    /// documents and the guarantees.
+    /// `D` is the type of the documents. A clone is cheap, and shares everything. The [crate documentation](crate) has the
+    /// stored documents and the guarantees.
     pub struct Archive<D>;
     "archive": |shared| shared.current, max_time: shared.max_time, "archive" = shared.archived.namespace()
 }
@@ -32,13 +32,13 @@ pub(crate) struct Shared {
     pub(crate) current: Collection<RawDocumentBuf>,
     pub(crate) archived: Collection<RawDocumentBuf>,
     pub(crate) limit: AgeLimit,
-    /// The field of each value of which the newest of the old documents is never archived.
+    /// The field of whose values the newest old document is never archived.
     pub(crate) newest_by: Option<FieldName>,
     pub(crate) related: Related,
     pub(crate) retry: RetryPolicy,
     /// The bound of the time of each command of a read.
     pub(crate) max_time: Option<Duration>,
-    /// Those of the restores of one document.
+    /// The lanes of the restores of one document.
     pub(crate) lanes: Lanes,
     pub(crate) checks: Checks,
 }
@@ -84,7 +84,8 @@ impl Shared {
         }
     }
 
-    /// Checks the indexes, once. One of a planned name with another definition would hide documents from a read that names it.
+    /// Checks the indexes, once. An index of a planned name with another definition would hide documents from a read that
+    /// names it.
     pub(crate) async fn check_indexes(&self) -> Result<()> {
         self.checks.indexes(|| self.ensure()).await
     }
@@ -139,21 +140,19 @@ impl<D: Send + Sync> Archive<D> {
         self.shared.current.clone_with_type()
     }
 
-    /// Returns the collection of the archived documents, for what this crate does not do.
+    /// Returns the collection of the archived documents, for reads that this crate does not offer.
     pub fn archived_collection(&self) -> Collection<D> {
         self.shared.archived.clone_with_type()
     }
 }
 
-/// The index `{ date: 1, _id: 1 }`, with the name of the age field, finds documents by their age, in both collections. Related
-/// documents need one that begins with their field: that of their own pattern does, so call its `ensure_indexes` first, for the
-/// archived collections too. With an [id field](crate::ArchiveBuilder::id_field) there is a unique index on it in both
-/// collections, and with [`keep_newest_by`](crate::ArchiveBuilder::keep_newest_by) one on its field and the age.
+/// The index `{ date: 1, _id: 1 }`, with the name of the age field, finds documents by their age, in both collections.
+/// Related documents need an index that begins with their field: call the `ensure_indexes` of their own pattern first, for
+/// the archived collections too. With an [id field](crate::ArchiveBuilder::id_field) there is a unique index on it, and with
+/// [`keep_newest_by`](crate::ArchiveBuilder::keep_newest_by) one on its field and the age.
 ///
-/// Where the catalog has no settings, `ensure_indexes()` refuses documents of which another pattern has parts in a collection
-/// that is not [related](crate::ArchiveBuilder::related), as [`run`](Archive::run) does later.
-///
-/// There are no validators: the documents are those of the application.
+/// Where the catalog has no settings, `ensure_indexes()` refuses documents if another pattern has parts of them in a
+/// collection that is not [related](crate::ArchiveBuilder::related). There are no validators.
 impl<D> Repository for Archive<D> {
     fn managed(&self) -> Ensure<'_> {
         self.shared.ensure()

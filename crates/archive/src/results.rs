@@ -36,8 +36,7 @@ pub struct Due {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Restored {
-    /// Whether the document was not in the archive or trash, but in the collection. A retry of a restore that took effect finds it
-    /// there.
+    /// Whether the document was not in the archive or trash, but in the collection, as after a restore that took effect.
     pub already_there: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Documents that move into a collection, and that other repositories bring up to date.
+//! Documents that move into a collection, which other repositories bring up to date.
 
 use mongo_patterns_core::Result;
 use mongo_patterns_core::conn::Conn;

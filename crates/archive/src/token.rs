@@ -3,16 +3,17 @@
 mongo_patterns_core::date_token! {
     /// A position among documents in the order of their ages, from a page of [`list`](crate::Archive::list).
     ///
-    /// Its text is safe in a URL. It contains the age and the `_id` of a document: do not hand it to someone who must not see them.
-    /// A forged token can only select another position. A token stays valid when documents are archived, restored or deleted.
+    /// Its text is safe in a URL. It contains the age and the `_id` of a document: do not hand it to someone who must not
+    /// see them. A forged token can only select another position. A token stays valid when documents are archived, restored
+    /// or deleted.
     ArchiveToken, "the token is not one of an archive: pass it on unchanged"
 }
 
 mongo_patterns_core::date_token! {
     /// A position among the entries of a trash, from a page of [`list`](crate::Trash::list).
     ///
-    /// Its text is safe in a URL. A forged token can only select another position. A token stays valid when entries are deleted or
-    /// restored.
+    /// Its text is safe in a URL. A forged token can only select another position. A token stays valid when entries are
+    /// deleted or restored.
     TrashToken, "the token is not one of a trash: pass it on unchanged"
 }
 

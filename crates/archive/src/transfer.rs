@@ -4,21 +4,19 @@
 //!
 //! ## Why a transaction?
 //!
-//! Copy and delete are two commands, and another client can write between them: the update is in the document that is
-//! deleted, and not in the copy. A deletion that names the copied values compares by meaning, so it misses a change of type
-//! only, and one of case under a collation. In a transaction, the server refuses the deletion of a document that was written
-//! since it was read.
+//! Copy and delete are two commands, and another client can write between them: the update is in the deleted document, and
+//! not in the copy. A deletion that names the copied values compares by meaning, so it misses a change of type or, under a
+//! collation, of case. In a transaction, the server refuses the deletion of a document that was written since it was read.
 //!
 //! ## Why is a chunk halved?
 //!
 //! A chunk is refused as a whole when one of its documents is written, or when the target refuses one. Halves have fewer
-//! documents and take less time, and the one that is refused is left in the end.
+//! documents and take less time, and the refused one is left in the end.
 //!
 //! ## Why are documents that others write tried again at the end?
 //!
-//! The transaction of a client that was killed has them for up to 90 seconds. All further attempts of a run together have the time
-//! of the retry policy, so one that is written all the time delays it for no longer. This time begins at the end: if the halves
-//! before took of it, it would be over before all others of a chunk have moved.
+//! The transaction of a killed client has them for up to 90 seconds. All further attempts of a run together have the time of
+//! the retry policy. This time begins at the end: earlier halves could use it up before all others of a chunk have moved.
 
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::document_id::{by_id, by_ids};
@@ -65,7 +63,7 @@ pub(crate) struct Transfer<'a> {
     pub(crate) filter: &'a Document,
     /// Whether they move from the archive.
     pub(crate) restores: bool,
-    /// Whether a document replaces one of its `_id` in the target. Otherwise it stays.
+    /// Whether a document replaces the document with its `_id` in the target. Otherwise it stays.
     pub(crate) replaces: bool,
     /// If the newest document of each value of a field stays.
     pub(crate) newest: Option<Newest<'a>>,
@@ -77,11 +75,9 @@ pub(crate) struct Transfer<'a> {
 }
 
 impl Transfer<'_> {
-    /// Moves those of the documents of a chunk that still match, or lists the commands of a plan. Each of them is in one of the
-    /// collections, for every reader of a snapshot. Halves what is refused, and leaves one document that is refused.
-    ///
-    /// # Errors
-    /// Those of the driver. Some of the chunk may have moved.
+    /// Moves the documents of a chunk that still match, or lists the commands of a plan. Each is in one of the collections,
+    /// for every reader of a snapshot. Halves a refused chunk, and leaves a single refused document. After an error, some of
+    /// the chunk may have moved.
     pub(crate) async fn move_chunk(self, ids: &[Bson], left: &mut Left, conn: &mut Conn<'_>) -> Result<Moved> {
         let (mut moved, mut slices) = (Moved::default(), vec![ids]);
         while let Some(slice) = slices.pop() {
@@ -140,7 +136,7 @@ impl Transfer<'_> {
         }
     }
 
-    /// Moves documents together, or none of them. Expects that the target has none of them, which is nearly always so.
+    /// Moves documents together, or none. Expects that the target has none of them, which is nearly always so.
     async fn move_all(self, ids: &[Bson], most: u32, conn: &mut Conn<'_>) -> Result<Moved> {
         let in_order = self.newest.is_some() && !self.replaces;
         match self.retry(ids, most, false, conn).await {
@@ -246,7 +242,7 @@ impl Transfer<'_> {
         Ok(moved)
     }
 
-    /// Matches those of these documents that the target has, or of which it has related ones.
+    /// Matches the documents that the target has, or of which it has related ones.
     async fn in_target(self, documents: &[RawDocumentBuf], conn: &mut Conn<'_>) -> Result<Option<Document>> {
         let options = FindOptions::builder().projection(doc! { "_id": 1 }).build();
         let find = Step::find("look for their _ids", self.to, by_ids(&ids_of(documents)), options);
@@ -280,10 +276,7 @@ pub(crate) fn ids_of(documents: &[RawDocumentBuf]) -> Vec<Bson> {
     documents.iter().map(|document| id_of(document)).collect()
 }
 
-/// Moves a document back that the transaction has read, as it is up to date, by a filter of what has it.
-///
-/// # Errors
-/// Those of the insert, and those of the driver.
+/// Moves a document back that the transaction has read, up to date, by the filter of its source.
 pub(crate) async fn put_back(
     from: &Collection<RawDocumentBuf>,
     filter: Document,
@@ -302,9 +295,6 @@ pub(crate) async fn put_back(
 }
 
 /// Returns that there is nothing to restore because the collection has the document.
-///
-/// # Errors
-/// [`NotFound`](ErrorKind::NotFound) if it does not, and those of the driver.
 pub(crate) async fn already_restored(
     current: &Collection<RawDocumentBuf>,
     id: &Bson,

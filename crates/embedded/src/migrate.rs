@@ -1,11 +1,10 @@
-//! The migration from references, where each child is a document that names its parent, to embedded children: check, write,
-//! compare.
+//! The migration from references, where each child is a document that names its parent, to embedded children.
 //!
 //! # Design
 //!
 //! ## Why does the migration keep no record of its position?
 //!
-//! The data shows it: a parent that has its children is skipped. So a migration that was interrupted is simply run again.
+//! The data shows it: a parent with children is skipped. So an interrupted migration is simply run again.
 
 use mongo_patterns_core::catalog::Entry;
 use mongo_patterns_core::conn::Conn;

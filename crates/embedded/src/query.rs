@@ -8,8 +8,8 @@
 //!
 //! ## Why does the filter of an added child use `$jsonSchema`?
 //!
-//! The usual condition for room, `{ "addresses.4": { $exists: false } }`, is also false for a child with a field named
-//! `4`. A schema is not. It matches an array or a missing field, and no other value.
+//! The usual condition for room, `{ "addresses.4": { $exists: false } }`, is also false for a child with a field named `4`.
+//! A schema matches an array or a missing field, and no other value.
 
 pub(crate) mod from_references;
 pub(crate) mod grandchild;
@@ -24,8 +24,8 @@ use mongodb::options::Collation;
 use crate::form::child_id::{CHILD_ID_TYPES, ChildId};
 use crate::settings::Settings;
 
-/// Returns the collation of every command that names a child: ids are equal if their values are. By that of the collection, an
-/// upsert would add a child that a removal takes for another one.
+/// Returns the collation of every command that names a child: ids are equal if their values are. By the collection's
+/// collation, an upsert would add a child that a removal takes for another.
 pub(crate) fn exact() -> Collation {
     Collation::builder().locale("simple").build()
 }
@@ -84,7 +84,7 @@ pub(crate) fn pull(settings: &Settings, child: &ChildId) -> Document {
     doc! { "$pull": { settings.children.as_str(): this } }
 }
 
-/// Returns an expression of the ids of an array's elements, with null for one without.
+/// Returns an expression of the ids of an array's elements, with null for a missing id.
 pub(crate) fn child_ids(settings: &Settings, array: &str) -> Document {
     let id = doc! { "$ifNull": [format!("$$child.{}", settings.child_id), null] };
     doc! { "$map": { "input": array, "as": "child", "in": id } }
@@ -94,8 +94,8 @@ fn literal(ids: &[ChildId]) -> Document {
     doc! { "$literal": ids.iter().map(ChildId::to_bson).collect::<Vec<Bson>>() }
 }
 
-/// Returns an expression of whether the children are exactly those with these ids. It also compares the number of distinct
-/// ids, because two ids that are equal to the server, such as 1 and 1.0, would double one child and lose another.
+/// Returns an expression of whether the children are exactly the children with these ids. It also compares the number of
+/// distinct ids: two equal ids, such as 1 and 1.0, would double one child and lose another.
 pub(crate) fn has_exactly(settings: &Settings, ids: &[ChildId]) -> Document {
     let array = format!("${}", settings.children);
     let number = i64::try_from(ids.len()).unwrap_or(i64::MAX);
@@ -141,7 +141,7 @@ pub(crate) fn summary_field(settings: &Settings) -> &'static str {
 }
 
 /// Projects the reason why a write was refused: the version of a subset, the type of the array, its size, the one child, and
-/// whether the children are exactly those listed.
+/// whether the children are exactly the listed ones.
 pub(crate) fn summary(settings: &Settings, child: Option<&ChildId>, listed: Option<&[ChildId]>) -> Document {
     let array = format!("${}", settings.children);
     let mut summary = doc! {

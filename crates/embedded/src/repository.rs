@@ -12,7 +12,7 @@ use crate::settings::Settings;
 mongo_patterns_core::repository! {
     /// A repository of parents, each with its children in an array.
     ///
-    /// `P` is the type of a parent with its array, `C` that of a child. A clone is cheap, and shares everything. The
+    /// `P` is the type of a parent with its array, `C` the type of a child. A clone is cheap, and shares everything. The
     /// [crate documentation](crate) has the stored documents and the guarantees.
     pub struct EmbeddedRepository<P, C>;
     "embedded": |shared| shared.collection, max_time: shared.settings.max_time, "settings" = shared.settings
@@ -85,7 +85,7 @@ impl<P: Send + Sync, C> EmbeddedRepository<P, C> {
 /// create one of your own, such as `{ "addresses.zip": 1 }`.
 ///
 /// The validator is a `$jsonSchema` for the form of a parent, with `max_children` as `maxItems`, and an `$expr` that no two
-/// of its children have the same id. Parents without the array, as before a [migration](Self::migrate_from_references),
+/// children have the same id. Set it after a [migration](Self::migrate_from_references), because parents without the array
 /// violate it.
 impl<P, C> Repository for EmbeddedRepository<P, C> {
     fn managed(&self) -> Ensure<'_> {

@@ -19,7 +19,7 @@ pub struct Migrated {
     pub children: u64,
     /// How many parents have the array now, with children or without.
     pub documents: u64,
-    /// How many documents of the source were not migrated, because the parent that they refer to does not exist.
+    /// How many documents of the source were not migrated, because they refer to no parent.
     /// [`orphans`](crate::EmbeddedRepository::orphans) lists them.
     pub orphans: u64,
     /// How many documents of the source were not migrated, because they have no valid id.

@@ -9,7 +9,7 @@ use mongodb::bson::{Document, doc};
 pub(crate) struct Settings {
     /// The array of the parent.
     pub(crate) children: FieldName,
-    /// The field of a child that identifies it among those of its parent.
+    /// The field of a child that identifies it in its parent.
     pub(crate) child_id: FieldName,
     pub(crate) max_children: u32,
     pub(crate) retry: RetryPolicy,

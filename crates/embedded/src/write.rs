@@ -196,7 +196,7 @@ impl<'a> ChildWrite<'a> {
     }
 }
 
-/// Converts the error of a write. The only unique index of the pattern is that of `_id`, which no update changes.
+/// Converts the error of a write. No update changes the only unique index of the pattern, on `_id`.
 pub(crate) fn refused(error: CommandError) -> Error {
     let Some(duplicate) = duplicate_key(&error) else {
         return error.into();

@@ -4,13 +4,13 @@
 //!
 //! ## Why are unequal revisions with one number refused?
 //!
-//! The manual's recipe stores a revision twice when two updates meet, and then the two are equal. Unequal ones were written
-//! by something else, and only you know which of them is the revision.
+//! The manual's recipe stores a revision twice when two updates meet, and then the two are equal. Another program wrote
+//! unequal ones, and only you know which is the revision.
 //!
 //! ## Why is the copy of a document stored before its number?
 //!
-//! A repository refuses to write a document without a number. If it had one and no copy, a repository could change it in between,
-//! and its first revision would be lost. The time of the document is that of the stored copy, also after an interruption.
+//! A repository refuses to write a document without a number. With a number and no copy, a repository could change the
+//! document in between, and its first revision would be lost.
 
 use futures::TryStreamExt;
 use mongo_patterns_core::catalog::Others;
@@ -167,7 +167,7 @@ async fn inspect_embedded(shared: &Shared, array: &FieldName, conn: &mut Conn<'_
     check("of_revisions", OF_REVISIONS)
 }
 
-/// Checks that revisions with the same number are equal, and may delete all but one of them. Returns how many.
+/// Checks that revisions with the same number are equal, and may delete all except one. Returns how many.
 async fn duplicates(
     shared: &Shared,
     removes: bool,

@@ -1,7 +1,6 @@
 //! Reads of current documents and of revisions.
 //!
-//! The transaction of a write stores the current document together with its copy, so reads of the history read only the
-//! copies.
+//! One transaction stores the current document and its copy, so reads of the history read only the copies.
 
 use std::marker::PhantomData;
 

@@ -18,10 +18,8 @@ use crate::settings::Settings;
 mongo_patterns_core::repository! {
     /// A collection of current documents, and a collection of all of their revisions.
     ///
-    /// `D` is the type of a document. See the [crate](crate) for the stored documents and the guarantees.
-    ///
-    /// A clone is cheap. Build one repository for the two collections and clone it: the clones share the
-    /// [lanes](crate#lanes) of the documents.
+    /// `D` is the type of a document. Build one repository for the two collections and clone it, which is cheap: the clones
+    /// share the [lanes](crate#lanes) of the documents. See the [crate](crate) for the stored documents and the guarantees.
     pub struct HistoryRepository<D>;
     "history": |shared| shared.current, max_time: shared.settings.max_time,
         "revisions_collection" = shared.revisions.namespace(), "settings" = shared.settings
@@ -98,8 +96,7 @@ impl Shared {
         self.check_indexes().await
     }
 
-    /// Checks that the indexes exist, and detects the deployment: three round trips, once. Without the unique indexes, a write
-    /// could store a revision twice.
+    /// Checks that the indexes exist, and detects the deployment: three round trips, once.
     pub(crate) async fn check_indexes(&self) -> Result<()> {
         self.topology().await?;
         self.checks.indexes(|| self.ensure()).await
@@ -183,7 +180,7 @@ impl<D> HistoryRepository<D> {
 
 impl<D: Send + Sync> HistoryRepository<D> {
     /// Returns the collection of the current documents, for reads that this crate does not offer. A write to it is not
-    /// recorded before the next write of the repository to the same document.
+    /// recorded before the next write of the repository.
     ///
     /// ```no_run
     /// # use mongo_patterns::history::HistoryRepository;
@@ -199,11 +196,11 @@ impl<D: Send + Sync> HistoryRepository<D> {
     }
 }
 
-/// Where the catalog has no settings, `ensure_indexes()` refuses collections in which no revision has one of the fields. It is
-/// `Corrupt` if two stored documents have the same id, or two revisions of one document the same number.
+/// Where the catalog has no settings, `ensure_indexes()` refuses collections in which no revision has one of the fields. It
+/// is `Corrupt` if two stored documents have the same id, or two revisions of one document the same number.
 ///
-/// The validators are `$jsonSchema`s: a document and a revision have an id, a number and a time. Other programs whose writes a
-/// [follower](Self::follow) records do not write these: set no validator for the current documents then.
+/// The validators are `$jsonSchema`s: a document and a revision have an id, a number and a time. Set no validator for the
+/// current documents if other programs write them for a [follower](Self::follow).
 impl<D> Repository for HistoryRepository<D> {
     fn managed(&self) -> Ensure<'_> {
         self.shared.ensure()

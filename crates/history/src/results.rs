@@ -10,7 +10,7 @@ use serde::Serialize;
 pub struct Recorded {
     /// Its number.
     pub revision: u64,
-    /// Its time, which is after that of the previous revision.
+    /// Its time, which is after the time of the previous revision.
     pub time: DateTime,
 }
 
@@ -30,7 +30,7 @@ pub struct DeletedDocument {
 pub struct UpdatedMany {
     /// The number of documents that matched the filter at first.
     pub matched: u64,
-    /// The number of documents that were updated. The others did not match any more when it was their turn.
+    /// The number of updated documents. The others did not match any more.
     pub modified: u64,
 }
 
@@ -38,8 +38,7 @@ pub struct UpdatedMany {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Current<D> {
-    /// The number of its revision, as [`expecting`](crate::action::Update::expecting) takes it. 0 if it has none yet, because
-    /// a program without the repository inserted it.
+    /// The number of its revision, as [`expecting`](crate::action::Update::expecting) takes it. 0 if it has none yet.
     pub revision: u64,
     /// The time of its revision. `None` if it has none yet.
     pub time: Option<DateTime>,

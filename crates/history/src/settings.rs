@@ -10,8 +10,8 @@ use mongodb::bson::{Document, doc};
 pub(crate) struct Settings {
     /// The field with the id in a current document, which can be `_id`.
     pub(crate) id: FieldName,
-    /// The field with the id of its document in a revision: another one if the id is the `_id` of the document, because a
-    /// revision has an `_id` of its own.
+    /// The field with the id of its document in a revision: another one than `_id`, because a revision has an `_id` of its
+    /// own.
     pub(crate) document_id: FieldName,
     pub(crate) revision: FieldName,
     pub(crate) time: FieldName,
@@ -100,7 +100,7 @@ impl Settings {
         ]
     }
 
-    /// Returns the index of the current documents. That of `_id` exists with the collection, which its plan creates.
+    /// Returns the index of the current documents, unless it is on `_id`.
     pub(crate) fn current_indexes(&self) -> Vec<PlannedIndex> {
         let index = PlannedIndex::new(&self.current_index, doc! { self.id.as_str(): 1 });
         vec![if self.is_by_id() { index } else { index.unique() }]
@@ -120,12 +120,12 @@ impl Settings {
 
 #[cfg(test)]
 impl Settings {
-    /// Those of the manual.
+    /// The settings of the manual.
     pub(crate) fn example() -> Self {
         Self::with_names(["policyId", "policyId", "revision", "dateSet", "deleted"])
     }
 
-    /// Those of documents whose id is their `_id`.
+    /// The settings of documents whose id is their `_id`.
     pub(crate) fn by_id() -> Self {
         Self::with_names(["_id", "documentId", "revision", "dateSet", "deleted"])
     }

@@ -21,7 +21,7 @@ impl<D> Deletes for HistoryRepository<D> {
         (&shared.current, shared.settings.id.as_str())
     }
 
-    /// The revisions remain, with that of the deletion.
+    /// The revisions remain, with the deletion's.
     fn deletes_related(&self, collection: &Namespace) -> bool {
         self.shared().revisions.namespace() == *collection
     }
@@ -60,8 +60,8 @@ impl<D> Deletes for HistoryRepository<D> {
     }
 }
 
-/// Records the deletion of a document, in a transaction. What further repositories keep of it is without the mark of the
-/// deletion, so it is inserted again for them.
+/// Records the deletion of a document, in a transaction. Further repositories keep it without the mark of the deletion, so
+/// it is inserted again for them.
 pub(crate) async fn delete_through(
     shared: &Shared,
     id: &Bson,

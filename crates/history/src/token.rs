@@ -1,8 +1,8 @@
 //! Positions in the history of a document.
 
 mongo_patterns_core::number_token! {
-    /// A position in the history of a document, from a page of [`revisions`](crate::HistoryRepository::revisions). It stays valid when its revision
-    /// is deleted.
+    /// A position in the history of a document, from a page of [`revisions`](crate::HistoryRepository::revisions). It stays
+    /// valid when its revision is deleted.
     RevisionToken(u64), 0, i64::MAX.cast_unsigned()
 }
 

@@ -11,13 +11,13 @@ use serde::de::DeserializeOwned;
 use crate::results::Interval;
 use crate::settings::Settings;
 
-/// The start of what was valid before the first change, as in the manual: 1900-01-01.
+/// The start of the first interval before any change, as in the manual: 1900-01-01.
 pub(crate) const BEGIN: DateTime = DateTime::from_millis(-2_208_988_800_000);
 /// The end of what is valid now, as in the manual: 9999-01-01.
 pub(crate) const END: DateTime = DateTime::from_millis(253_370_764_800_000);
 
-/// The most milliseconds by which the clock that set a start can have been ahead of the server's. A document that is marked as
-/// valid and begins later is a scheduled one, which another program has marked.
+/// The most milliseconds by which the clock that set a start can have been ahead of the server's. A valid document that
+/// begins later is a scheduled one, which another program has marked.
 pub(crate) const AHEAD: i64 = 60_000;
 
 /// The interval of a stored document.
@@ -46,13 +46,13 @@ impl Times {
         }
     }
 
-    /// Returns whether it contains a time. An interval to the end of time contains all later ones.
+    /// Returns whether it contains a time.
     pub(crate) fn contains(self, time: DateTime) -> bool {
         self.from <= time && (self.to >= END || time < self.to)
     }
 
-    /// Returns whether it is the current interval at a time of the server: it contains the time, or it is marked as valid, by a
-    /// client or a server whose clock was ahead.
+    /// Returns whether it is the current interval at a time of the server: it contains the time, or a client or a server
+    /// whose clock was ahead has marked it.
     pub(crate) fn is_current(self, now: DateTime) -> bool {
         self.contains(now) || self.is_valid && now < self.from && self.from <= latest(now)
     }

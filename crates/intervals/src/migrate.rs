@@ -4,12 +4,12 @@
 //!
 //! ## Why does the client compute the intervals?
 //!
-//! An interval depends on those before and after it. The server has no expression for that which works in chunks. Only the four
-//! fields of each document are read.
+//! An interval depends on the intervals before and after it. The server has no expression for that which works in chunks.
+//! Only the four fields of each document are read.
 //!
 //! ## Why are the documents read twice?
 //!
-//! A contradiction in the last one must not be found after the first ones are corrected.
+//! A contradiction in the last document must not be found after the first ones are corrected.
 
 use futures::TryStreamExt;
 use mongo_patterns_core::conn::Conn;

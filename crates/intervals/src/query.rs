@@ -22,7 +22,7 @@ pub(crate) const NOW: &str = "mongo_patterns_now";
 pub(crate) enum Change {
     /// Some fields change.
     Update(DocumentUpdate),
-    /// All fields change, but the ids, the interval, and those of other repositories.
+    /// All fields change, except the ids, the interval, and fields of other repositories.
     Replace(Document),
 }
 
@@ -38,8 +38,7 @@ pub(crate) fn valid(settings: &Settings, id: &Bson) -> Document {
     filter
 }
 
-/// Matches the valid document to change. By type, so that it matches none that a read reports as corrupt: an array matches by
-/// any of its elements.
+/// Matches the valid document to change. By type, so that it matches none that a read reports as corrupt.
 pub(crate) fn changeable(settings: &Settings, id: &Bson, expected: Option<DateTime>) -> Document {
     let date = || no_array(doc! { "$type": "date" });
     let (mut filter, mut from) = (of_id(settings, id), date());
@@ -128,7 +127,7 @@ fn latest() -> Document {
     doc! { "$add": ["$$NOW", AHEAD] }
 }
 
-/// Matches the intervals of an id that have begun. The newest of them is the current one, unless it has ended.
+/// Matches the intervals of an id that have begun. The newest is the current one, unless it has ended.
 pub(crate) fn begun(settings: &Settings, id: &Bson) -> Document {
     let [from, valid] = [&settings.from, &settings.valid].map(|field| format!("${field}"));
     let is_ahead = doc! { "$eq": [valid, true] };
@@ -185,8 +184,8 @@ pub(crate) fn insert_current(settings: &Settings, new: &NewDocument, from: DateT
 
 /// The statements that insert a document with an interval that the caller has chosen.
 ///
-/// It is marked at first, whatever its interval is: the entry of the id in the unique index is what concurrent inserts into one gap
-/// conflict on. `kept` is the `_id` of the current document, which has the mark again afterwards.
+/// It is marked at first, whatever its interval is, because concurrent inserts into one gap conflict on the entry of the id
+/// in the unique index. `kept` is the `_id` of the current document, which has the mark again afterwards.
 pub(crate) fn insert_between(
     settings: &Settings,
     new: &NewDocument,

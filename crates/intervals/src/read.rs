@@ -58,7 +58,7 @@ async fn find_newest(shared: &Shared, filter: Document, conn: &mut Conn<'_>) -> 
     }))
 }
 
-/// Reads the interval of the current document, if there is one. The mark can be on another one.
+/// Reads the interval of the current document, if there is one. Another document can have the mark.
 pub(crate) async fn find_begun(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Option<Known>> {
     let found = find_newest(shared, query::begun(&shared.settings, id), conn).await?;
     Ok(found.filter(|known| known.times.is_current(known.now)))
@@ -99,7 +99,7 @@ pub(crate) async fn find_last(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -
     find_newest(shared, query::of_id(&shared.settings, id), conn).await
 }
 
-/// Reads the intervals before and after a time: the newest one that begins up to it, and the first one that begins later.
+/// Reads the intervals before and after a time: the newest that begins up to it, and the first that begins later.
 pub(crate) async fn find_adjacent(
     shared: &Shared,
     id: &Bson,

@@ -4,8 +4,8 @@
 //!
 //! ## Why is every suspect read again?
 //!
-//! A cursor does not read all documents at one moment: it can see a document before a change and its copy after it. So a scan
-//! only collects ids, and the intervals of each are read in a transaction.
+//! A cursor can see a document before a change and its copy after it. So a scan only collects ids, and the intervals of each
+//! are read in a transaction.
 
 pub(crate) mod correct;
 pub(crate) mod finding;

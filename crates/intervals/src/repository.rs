@@ -15,10 +15,8 @@ use crate::settings::Settings;
 mongo_patterns_core::repository! {
     /// A collection in which each document has the interval of time in which it is valid.
     ///
-    /// `D` is the type of a document. See the [crate](crate) for the stored documents and the guarantees.
-    ///
-    /// A clone is cheap. Build one repository for the collection and clone it: the clones share the [lanes](crate#lanes) of the
-    /// documents.
+    /// `D` is the type of a document. Build one repository for the collection and clone it, which is cheap: the clones share
+    /// the [lanes](crate#lanes). See the [crate](crate) for the stored documents and the guarantees.
     pub struct IntervalRepository<D>;
     "intervals": |shared| shared.collection, max_time: shared.settings.max_time, "settings" = shared.settings
 }
@@ -91,7 +89,7 @@ impl<D> IntervalRepository<D> {
 }
 
 impl<D: Send + Sync> IntervalRepository<D> {
-    /// Returns the collection, for reads that this crate does not offer, such as those of all valid documents.
+    /// Returns the collection, for reads that this crate does not offer, such as all valid documents.
     ///
     /// ```no_run
     /// # use mongo_patterns::intervals::IntervalRepository;

@@ -10,8 +10,8 @@ use serde::Serialize;
 pub struct Interval<D> {
     /// The time from which it is valid, as [`expecting`](crate::action::Update::expecting) takes it.
     pub valid_from: DateTime,
-    /// The time to which it is valid, which is not a part of the interval. `None` if it has no end. That of the current interval
-    /// is in the future, when a later one is scheduled.
+    /// The time to which it is valid, exclusive. `None` if it has no end. The end of the current interval is in the future,
+    /// when a later one is scheduled.
     pub valid_to: Option<DateTime>,
     /// The document.
     pub document: D,
@@ -55,8 +55,8 @@ pub struct Migrated {
 pub struct Corrections {
     /// Documents without a start, which get one.
     pub starts: u64,
-    /// Documents without an end, or with none before the next interval, which get one.
+    /// Documents without an end, or without one before the next interval, which get one.
     pub ends: u64,
-    /// Documents whose mark of a valid document is missing, or is not that of their interval.
+    /// Documents whose mark of a valid document is missing, or does not fit their interval.
     pub marks: u64,
 }

@@ -72,7 +72,7 @@ impl Settings {
 
 #[cfg(test)]
 impl Settings {
-    /// Those of the manual.
+    /// The settings of the manual.
     pub(crate) fn example() -> Self {
         let fields =
             ["item", "validFrom", "validTo", "isValid"].map(|name| FieldName::new(name).expect("a plain name"));

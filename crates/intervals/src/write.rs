@@ -1,28 +1,28 @@
-//! Writes: the change of an interval with the copy of what it was, the insert, and the end.
+//! Writes: the change of an interval with a copy of its previous content, the insert, and the end.
 //!
 //! # Design
 //!
 //! ## Why does a change take the time of the client?
 //!
 //! It returns the document as it was, for the copy, so it cannot also return a time that the server chose. The server only
-//! accepts a time that is near its own clock and after the start of the interval. Otherwise the change reads the server's clock,
-//! with one more command, and takes that.
+//! accepts a time near its own clock and after the start of the interval. Otherwise the change reads the server's clock,
+//! with one more command.
 //!
 //! ## Why does the copy have the new `_id`?
 //!
-//! References to the current document stay right, and an update changes it in place. So a change that begins in the future, or in an
-//! earlier interval, does the opposite: the document stays, with an earlier end, and the copy is changed.
+//! References to the current document stay right, and an update changes it in place. A change that begins in the future, or
+//! in an earlier interval, does the opposite: the document stays, with an earlier end, and the copy is changed.
 //!
 //! ## Why is no gap or overlap possible beside other writers?
 //!
-//! A change writes the one document whose interval it divides, so of two that divide one interval, one starts again. Inserts into
-//! one gap divide no document. All of them write the entry of the id in the unique index of valid documents, so the server refuses the
-//! later one, which starts again.
+//! A change writes the one document whose interval it divides, so of two such changes, one starts again. Inserts into one
+//! gap divide no document. All of them write the entry of the id in the unique index of valid documents, so the server
+//! refuses the later one, which starts again.
 //!
 //! ## Why is the mark of a valid document only a hint?
 //!
-//! Nothing changes it at the time when a scheduled interval begins. The next write moves it first, in its transaction, and reads
-//! decide by the times.
+//! Nothing changes it at the time when a scheduled interval begins. The next write moves it first, in its transaction, and
+//! reads decide by the times.
 
 pub(crate) mod change;
 pub(crate) mod end;
@@ -68,7 +68,7 @@ fn check_expected(expected: Option<DateTime>, from: DateTime) -> Result<()> {
     }
 }
 
-/// Converts the error of a write for which a duplicate key of an index of the pattern is that of another client.
+/// Converts the error of a write whose duplicate key can be another client's.
 pub(crate) fn not_written(shared: &Shared, error: CommandError) -> Error {
     match duplicate_key(&error) {
         Some(duplicate) if shared.settings.is_of_intervals(duplicate.index.as_deref()) => lost_race(error),

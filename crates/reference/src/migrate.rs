@@ -6,16 +6,15 @@
 //! ## Why is there a second read after each chunk?
 //!
 //! A source can be updated between the read of the server and its write: the update of the copies does not find the
-//! document, which has none yet, and the copy is outdated for good. So the migration reads the sources of a chunk again, as
-//! an insert does. It updates the copies that are older, and removes the mark of a deletion, which then finds the new
-//! references.
+//! document, and the copy is outdated for good. So the migration reads the sources of a chunk again, as an insert does. It
+//! updates older copies, and removes the mark of a deletion, which then finds the new references.
 //!
 //! ## Why do the data show what is migrated, and not a position?
 //!
-//! A document that is migrated has another form, so a migration that was interrupted finds the others by their form. A
-//! document that another program writes in the old form behind a position would be missed. The record in the catalog
-//! shows the progress, keeps two calls apart, and shows that an earlier call did not finish: it may have died before a
-//! second read, so the next one sweeps all copies.
+//! A migrated document has another form, so an interrupted migration finds the others by their form. A position would miss
+//! documents that another program writes in the old form behind it. The record in the catalog shows the progress, keeps two
+//! calls apart, and shows that an earlier call did not finish: it may have died before a second read, so the next one sweeps
+//! all copies.
 //!
 //! ## Why are there several passes?
 //!
@@ -225,8 +224,7 @@ impl Migration<'_> {
     }
 }
 
-/// Refuses a plan without the index of the source key, which a run creates: the server would read all sources for each
-/// document.
+/// Refuses a plan without the index of the source key: the server would read all sources for each document.
 fn check_key_index(index: &str, missing: &[String]) -> Result<()> {
     if !missing.iter().any(|name| name == index) {
         return Ok(());

@@ -55,7 +55,7 @@ pub(crate) fn one_referring_to_existing(field: &ReferenceField, document: &Bson,
     filter
 }
 
-/// Matches copies of a source that are older than it, or have no version.
+/// Matches copies that are older than their source, or have no version.
 fn outdated(settings: &Settings, source: &Source) -> Document {
     let mut copy = by_id(&source.id);
     copy.insert(
@@ -110,8 +110,7 @@ impl CopyUpdate {
         Self::new(field, copy, |path| copy::update(settings, field, source, path))
     }
 
-    /// Removes values from outdated copies of a source that are not documents, and have the name of one with a copied
-    /// field.
+    /// Removes values from outdated copies that are not documents, at the path of a document with copied fields.
     pub(crate) fn obstacles(settings: &Settings, field: &ReferenceField, source: &Source) -> Vec<Self> {
         let parents = field.copied.iter().flat_map(|copied| {
             let parts = copied.target.parts();
@@ -190,8 +189,7 @@ impl CopyUpdate {
     }
 }
 
-/// Restricts a filter of copies to documents whose field is not an array, if it is not one of references. The paths of the
-/// copy also match in an array.
+/// Restricts a filter of copies to documents whose field is not an array, unless it holds an array of references.
 pub(crate) fn without_arrays(field: &ReferenceField, mut filter: Document) -> Document {
     if !field.is_array {
         filter.insert(field.name.as_str(), doc! { "$not": { "$type": "array" } });
@@ -229,8 +227,7 @@ pub(crate) fn unset(field: &ReferenceField) -> Document {
     doc! { "$unset": { field.name.as_str(): "" } }
 }
 
-/// Matches a document whose array does not refer to a source. An array that is missing is created, and one that is null
-/// cannot be pushed to.
+/// Matches a document whose array does not refer to a source, and is not null.
 pub(crate) fn addable(field: &ReferenceField, document: &Bson, source: &Bson) -> Document {
     let mut filter = by_id(document);
     filter.insert(field.name.as_str(), doc! { "$not": { "$type": "null" } });

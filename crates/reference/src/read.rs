@@ -101,9 +101,6 @@ pub(crate) async fn find_sources_or(
 
 /// Reads the sources that a caller has named by [distinct](crate::form::id::distinct) ids, or values of the source key. One
 /// round trip for each 1000. The result has them by these names.
-///
-/// # Errors
-/// [`IndexMissing`](ErrorKind::IndexMissing) and [`IndexMismatch`](ErrorKind::IndexMismatch) for the index of the key.
 pub(crate) async fn find_named(shared: &Shared, names: &[Bson], conn: &mut Conn<'_>) -> Result<Sources> {
     let Some(key) = &shared.settings.key else {
         return find_sources(shared, names, conn).await;
@@ -176,8 +173,8 @@ pub(crate) async fn find_references(shared: &Shared, document: &Bson, conn: &mut
     Ok(stored.transpose()?)
 }
 
-/// Replaces the copies of a document that was read which are more versions behind their sources than allowed. One round
-/// trip for up to 1000 sources.
+/// Replaces the copies of a document that are more versions behind their sources than allowed. One round trip for up to 1000
+/// sources.
 pub(crate) async fn refresh(
     shared: &Shared,
     document: RawDocumentBuf,

@@ -36,7 +36,8 @@ impl Reference {
         self
     }
 
-    /// Adds a field of the source that is copied under another path: first the path in the copy, then that in the source.
+    /// Adds a field of the source that is copied under another path: first the path in the copy, then the path in the
+    /// source.
     pub fn copied_field(mut self, target: impl Into<String>, source: impl Into<String>) -> Self {
         self.copied.push((target.into(), source.into()));
         self
@@ -56,9 +57,6 @@ impl Reference {
     }
 
     /// Checks the reference. The source key is copied first, unless it is named.
-    ///
-    /// # Errors
-    /// [`Configuration`](ErrorKind::Configuration).
     pub(crate) fn checked(
         mut self,
         collection: usize,

@@ -105,8 +105,8 @@ async fn copy_once(shared: &Shared, findings: &Found<'_>) -> Result<Option<Unrep
     Ok(unrepaired)
 }
 
-/// Makes a copy with the version of its source, or an older one, equal to it. For sources with a history, whose version is not
-/// raised: the next revision makes all copies current again, whatever was read here.
+/// Makes a copy that is not newer than its source equal to it. For sources with a history: the next revision makes all
+/// copies current again.
 pub(crate) async fn overwrite(shared: &Shared, findings: &Found<'_>, source: &Source) -> Result<bool> {
     update_one(
         shared,

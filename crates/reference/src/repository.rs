@@ -20,10 +20,8 @@ mongo_patterns_core::repository! {
     /// A collection of documents with copies of fields of the documents that they refer to, and the collection of these
     /// sources.
     ///
-    /// `D` is the type of a referring document, such as an order, and `S` that of a source, such as a customer. See the
-    /// [crate](crate) for the stored documents and the guarantees.
-    ///
-    /// A clone is cheap.
+    /// `D` is the type of a referring document, such as an order, and `S` the type of a source, such as a customer. A clone
+    /// is cheap. See the [crate](crate) for the stored documents and the guarantees.
     pub struct ReferenceRepository<D, S>;
     "reference": |shared| shared.documents(), max_time: shared.settings.max_time,
         "sources_collection" = shared.sources.namespace(), "settings" = shared.settings
@@ -31,7 +29,7 @@ mongo_patterns_core::repository! {
 
 /// The part of a repository that does not depend on the types of the documents.
 pub(crate) struct Shared {
-    /// The first is that of the repository's documents.
+    /// The first is the collection of the repository's documents.
     pub(crate) referring: Vec<Collection<RawDocumentBuf>>,
     pub(crate) sources: Collection<RawDocumentBuf>,
     pub(crate) settings: Settings,
@@ -103,9 +101,8 @@ impl Shared {
         }
     }
 
-    /// Returns reference fields, and then again those that are not in the collection of the last one. A document that an archive
-    /// moves from a later collection to an earlier one is otherwise in none of them when it is looked for. In a transaction of
-    /// the caller, one of the two conflicts.
+    /// Returns reference fields, and then again the fields outside of the last collection. Otherwise a document that an
+    /// archive moves from a later collection to an earlier one could be missed.
     pub(crate) fn again<'f>(
         &self,
         fields: impl Iterator<Item = &'f ReferenceField>,
@@ -166,8 +163,7 @@ impl Shared {
         Conn::enter_all(session, &self.lanes, lanes).await
     }
 
-    /// Checks that the indexes exist: one round trip for each referring collection, once. An update of a source must not
-    /// find out later that it cannot update the copies.
+    /// Checks that the indexes exist: one round trip for each referring collection, once, before an update of a source.
     pub(crate) async fn check_indexes(&self) -> Result<()> {
         self.checks.indexes(|| self.ensure()).await
     }
@@ -199,8 +195,8 @@ impl<D, S> ReferenceRepository<D, S> {
 }
 
 impl<D: Send + Sync, S> ReferenceRepository<D, S> {
-    /// Returns the collection of the referring documents, for reads and writes that this crate does not offer. A write to
-    /// it must not change a reference.
+    /// Returns the collection of the referring documents, for reads and writes that this crate does not offer. A write to it
+    /// must not change a reference.
     ///
     /// ```no_run
     /// # use mongo_patterns::reference::ReferenceRepository;

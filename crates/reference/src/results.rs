@@ -12,8 +12,8 @@ use mongo_patterns_core::{Error, ErrorKind};
 pub struct UpdatedSource {
     /// The version of the source after the update. It does not change when the update cannot change a copied field.
     pub version: u64,
-    /// The number of documents whose copies this call updated, once for each reference of a document. Another call may
-    /// have updated some of them to this version or a newer one.
+    /// The number of documents whose copies this call updated, once for each reference of a document. Another call may have
+    /// updated others.
     pub copies: u64,
 }
 

@@ -55,7 +55,7 @@ pub(crate) struct Settings {
     pub(crate) version: FieldName,
     /// The unique field that names sources in documents of the caller, if it is not `_id`. It is copied.
     pub(crate) key: Option<FieldName>,
-    /// The first is that of the builder.
+    /// The first is the builder's reference.
     pub(crate) references: Vec<ReferenceField>,
     pub(crate) retry: RetryPolicy,
     /// The bound of the time of each command of a read.

@@ -5,39 +5,37 @@
 //! ## Why does an insert read the source again?
 //!
 //! A rename can happen between the read of the source and the insert of its copy: its update of the copies does not find the
-//! document that is not inserted yet. So the insert reads the source again afterwards. A rename before this read is
-//! seen by it. A rename after it updates the copies later still, and finds the inserted one. A transaction for both does
-//! not help: the rename and the insert write different documents, so snapshot isolation lets both commit.
+//! document that is not inserted yet. So the insert reads the source again afterwards. It sees an earlier rename, and a
+//! later rename finds the inserted document. A transaction for both does not help: the rename and the insert write different
+//! documents, so snapshot isolation lets both commit.
 //!
 //! ## Why does every copy have the version of its source?
 //!
-//! The updates of the copies by two renames can overtake each other. Each only updates copies with a lower version, so
-//! a copy never goes back, and the last rename wins whatever the order is.
+//! The updates of the copies by two renames can overtake each other. Each only updates copies with a lower version, so a
+//! copy never goes back, and the last rename wins.
 //!
 //! ## Why does the index not have the version?
 //!
 //! It would show which copies are outdated, but after an update all of them are, and each would move its key: on two cores
-//! that took the server half as much again as the update alone. With the id alone no key moves, so a scan does not miss a
-//! copy that another update changes at the same moment.
+//! that took the server half as much again. With the id alone no key moves, so a scan does not miss a copy that another
+//! update changes at the same moment.
 //!
 //! ## Why is the update of the copies not in a transaction?
 //!
-//! One transaction over 100,000 documents conflicts with every other writer of one of them, and never commits under load.
-//! A plain `updateMany` yields between documents, so another writer waits for one document. It is idempotent: it can be
-//! interrupted and retried.
+//! One transaction over 100,000 documents conflicts with every other writer, and never commits under load. A plain
+//! `updateMany` yields between documents, so another writer waits for one document. It is idempotent.
 //!
 //! ## Why does a deletion mark the source?
 //!
-//! An insert that has read the source, and not stored its document yet, is not found by the check for references. The
-//! deletion marks the source, looks for references, and deletes the source only while it has this mark. An insert that sees
-//! the mark in its second read removes it, and the deletion checks again. An insert that does not find the source
-//! withdraws its document. So one of the two gives way. The mark of a deletion that died has no effect: the next one
-//! replaces it.
+//! The check for references does not find an insert that has read the source, and not stored its document yet. The deletion
+//! marks the source, looks for references, and deletes the source only while it has this mark. An insert that sees the mark
+//! in its second read removes it, and the deletion checks again. An insert that does not find the source withdraws its
+//! document. So one of the two gives way. The mark of a deletion that died has no effect.
 //!
 //! ## Why does a transaction lock the sources?
 //!
-//! The second read of an insert would not see a rename after the snapshot of the transaction. So the transaction writes
-//! the source, without a change: a concurrent rename or deletion conflicts with it.
+//! The second read of an insert would not see a rename after the snapshot of the transaction. So the transaction writes the
+//! source, without a change: a concurrent rename or deletion conflicts with it.
 
 pub(crate) mod delete;
 pub(crate) mod insert;

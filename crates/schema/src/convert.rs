@@ -5,8 +5,8 @@
 //! ## Why are typed steps in a transaction?
 //!
 //! The client reads a document, converts it, and replaces it. A write in between must not be overwritten. A filter that
-//! compares the whole document with what was read is blind to changes of a type and of a collation, and documents would be
-//! replaced one by one. A transaction conflicts with every write of its documents.
+//! compares the whole document is blind to changes of a type or under a collation. A transaction conflicts with every write
+//! of its documents.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -27,8 +27,8 @@ use crate::query;
 use crate::repository::Shared;
 use crate::steps::{Work, are_on_server, end_of_typed};
 
-/// Converts documents that were read to the newest version, and writes nothing. Those that were deleted before the server
-/// converted them are left out. One round trip for each version from which the server converts.
+/// Converts documents that were read to the newest version, and writes nothing. Documents that were deleted in between are
+/// left out. One round trip for each version from which the server converts.
 pub(crate) async fn read(
     shared: &Shared,
     documents: Vec<RawDocumentBuf>,
@@ -98,9 +98,6 @@ fn ids(documents: &[RawDocumentBuf]) -> Vec<Bson> {
 }
 
 /// Converts stored documents of older versions, all or none. Documents of other versions stay as they are.
-///
-/// # Errors
-/// Those of the steps and of a transaction.
 pub(crate) async fn store(shared: &Shared, ids: &[Bson], conn: &mut Conn<'_>) -> Result<()> {
     if conn.is_plan() || are_on_server(&shared.settings.steps) {
         return Stored { shared, ids }.run(conn).await;

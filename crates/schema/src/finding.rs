@@ -26,8 +26,8 @@ mongo_patterns_core::problems! {
         } = "the step of version {version} refuses the document: change the step, or correct the document",
         /// The type of the repository does not fit the document.
         NotDecoded = "the document cannot be read as the repository's type: correct it by hand",
-        /// The document has fields that the type of the repository does not have: [`fields`](Finding::fields). Programs that
-        /// do not use the repository may have written them for an older version.
+        /// The document has fields that the type of the repository does not have: [`fields`](Finding::fields). Programs
+        /// without the repository may have written them for an older version.
         UnknownFields = "the document has fields that the repository's type does not have: move their values, or add them to the type",
     }
 }

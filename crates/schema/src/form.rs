@@ -10,10 +10,6 @@ use serde::de::DeserializeOwned;
 use crate::settings::Settings;
 
 /// Returns the version of a stored document that this program can read.
-///
-/// # Errors
-/// [`NewerVersion`](ErrorKind::NewerVersion), [`NotMigrated`](ErrorKind::NotMigrated) for a version without a step, and
-/// [`Corrupt`](ErrorKind::Corrupt).
 pub(crate) fn known_version_of(settings: &Settings, document: &RawDocument) -> Result<u32> {
     let (field, steps) = (&settings.version, &settings.steps);
     let error = |kind, text: String| Err(Error::new(kind, text).of_document(id_of(document), field.as_str()));
@@ -42,10 +38,6 @@ pub(crate) fn known_version_of(settings: &Settings, document: &RawDocument) -> R
 }
 
 /// Checks a document of the caller, and returns it with the newest version.
-///
-/// # Errors
-/// [`InvalidArgument`](ErrorKind::InvalidArgument) for an invalid `_id` and for another version, and
-/// [`TooLarge`](ErrorKind::TooLarge).
 pub(crate) fn checked(settings: &Settings, document: &RawDocument) -> Result<RawDocumentBuf> {
     let newest = settings.steps.newest();
     if let Some(id) = value(document, "_id") {

@@ -17,7 +17,7 @@ pub(crate) fn of_versions(settings: &Settings, versions: impl Iterator<Item = u3
     versions::of_versions(&settings.version, versions)
 }
 
-/// Matches documents by `_id` that have a version, too. An array of versions is none, though it would match by each of them.
+/// Matches documents by `_id` that have a version, too. An array of versions is none.
 pub(crate) fn guarded(mut ids: Document, versions: Document) -> Document {
     ids.extend(versions.into_iter().map(|(field, condition)| {
         let condition = match condition {
@@ -44,7 +44,7 @@ pub(crate) fn older(settings: &Settings) -> Document {
     of_versions(settings, settings.steps.older())
 }
 
-/// Matches documents that no step converts: those of the newest version, and those that this program cannot read.
+/// Matches documents that no step converts: of the newest version, or unreadable for this program.
 pub(crate) fn not_older(settings: &Settings) -> Document {
     match settings.steps.older().is_empty() {
         true => Document::new(),
@@ -52,8 +52,7 @@ pub(crate) fn not_older(settings: &Settings) -> Document {
     }
 }
 
-/// Returns the stages that convert documents of a version by all steps on the server that follow, and the version after
-/// these.
+/// Returns the stages that convert documents of a version by all steps on the server that follow, and the next version.
 pub(crate) fn stages(settings: &Settings, from: u32) -> (Vec<Document>, u32) {
     let (mut all, mut version) = (Vec::new(), from);
     while let Some(Work::Stages(stages)) = settings.steps.from(version) {

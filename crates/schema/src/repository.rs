@@ -16,8 +16,8 @@ use crate::settings::Settings;
 mongo_patterns_core::repository! {
     /// A repository of documents of several versions.
     ///
-    /// `D` is the type of the newest version. A clone is cheap, and shares everything. The [crate documentation](crate) has the
-    /// stored documents and the guarantees.
+    /// `D` is the type of the newest version. A clone is cheap, and shares everything. The [crate documentation](crate) has
+    /// the stored documents and the guarantees.
     pub struct SchemaRepository<D>;
     "schema": |shared| shared.collection, max_time: shared.settings.max_time, "newest" = shared.settings.steps.newest()
 }
@@ -89,14 +89,14 @@ impl<D> SchemaRepository<D> {
         })
     }
 
-    /// Returns the version of the documents of the type `D`: the one after the last step.
+    /// Returns the version of the documents of the type `D`: the version after the last step.
     pub fn newest(&self) -> u32 {
         self.shared.settings.steps.newest()
     }
 }
 
 impl<D: Send + Sync> SchemaRepository<D> {
-    /// Returns the collection, for what this crate does not do.
+    /// Returns the collection, for reads and writes that this crate does not offer.
     ///
     /// A write by it must name the newest version in its filter, as the calls of the repository do:
     ///

@@ -29,9 +29,6 @@ pub(crate) enum Work {
 pub(crate) type Steps = versions::Steps<Work>;
 
 /// Checks the steps. The newest version is the one after the last step, or the given one.
-///
-/// # Errors
-/// [`Configuration`](ErrorKind::Configuration).
 pub(crate) fn check(given: Vec<(u32, Work)>, newest: Option<u32>) -> Result<Steps> {
     for (_, work) in &given {
         check_stages(work)?;

@@ -23,15 +23,12 @@ pub(crate) enum Change {
     Update(Document),
     /// The whole document, of any version that this program knows.
     Replace(RawDocumentBuf),
-    /// The same, where other repositories own fields of it: the update that keeps these.
+    /// The same, where other repositories own fields of it: the update keeps these.
     Merge(Vec<Document>),
     Delete,
 }
 
 /// Writes. Returns whether that changed anything.
-///
-/// # Errors
-/// [`NotFound`](ErrorKind::NotFound), those of [`known_version_of`], and those of the conversion of an older document.
 pub(crate) async fn run(
     shared: &Shared,
     id: &DocumentId,

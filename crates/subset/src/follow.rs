@@ -44,8 +44,7 @@ const TEXTS: Texts = Texts {
 /// The children of a subset.
 pub(crate) struct Children {
     shared: Shared,
-    /// The parents of the changed children, by their bytes. Ids that are equal for the server can differ in their bytes,
-    /// which costs one more refresh.
+    /// The parents of the changed children, by their bytes. Ids that are equal for the server can differ in their bytes.
     parents: HashMap<Vec<u8>, Bson>,
 }
 
@@ -130,8 +129,7 @@ impl Target for Children {
     }
 }
 
-/// Projects the events of the change stream to the parent of a child before and after its change. If an image is
-/// missing, so is its whole document.
+/// Projects the events of the change stream to the parent of a child before and after its change.
 fn changes(settings: &Settings) -> [Document; 1] {
     let parent = settings.parent.as_str();
     [doc! { "$project": {
@@ -141,8 +139,7 @@ fn changes(settings: &Settings) -> [Document; 1] {
     } }]
 }
 
-/// Returns the parents whose subsets may be stale after a change: those of the child before and after it. Or the effect of
-/// a change whose parents are unknown.
+/// Returns the parents whose subsets may be stale after a change, or the effect of a change whose parents are unknown.
 pub(crate) fn stale_parents(settings: &Settings, event: &RawDocument) -> std::result::Result<Vec<Bson>, Effect> {
     let (before, after) = ("fullDocumentBeforeChange", "fullDocument");
     let needed: &[&str] = match event.get_str("operationType") {

@@ -35,8 +35,7 @@ fn at_version(settings: &Settings, id: &Bson, version: i64) -> Document {
     doc! { "_id": { "$eq": id }, settings.version.as_str(): version }
 }
 
-/// Matches a parent without a version that embeds the children with these ids. A version of another type than an
-/// integer counts as missing, because no repository stores one.
+/// Matches a parent without an integer version that embeds the children with these ids.
 fn at_first_write(settings: &Settings, id: &Bson, embedded: &Bson) -> Document {
     let no_version = doc! { "$not": [is_version(&format!("${}", settings.version))] };
     let same = doc! { "$eq": [ids_of(settings, &arrays(settings)), { "$literal": embedded }] };
@@ -102,7 +101,7 @@ pub(crate) fn children_of(settings: &Settings, parent: &Bson) -> Document {
     doc! { settings.parent.as_str(): { "$eq": parent } }
 }
 
-/// Matches the children of a parent that are not those of others too: an array has the ids of several parents.
+/// Matches the children of this parent only: an array has the ids of several parents.
 pub(crate) fn only_of(settings: &Settings, parent: &Bson) -> Document {
     doc! { settings.parent.as_str(): no_array(doc! { "$eq": parent }) }
 }
@@ -116,8 +115,8 @@ pub(crate) fn child(settings: &Settings, parent: &Bson, id: &Bson) -> Document {
     doc! { settings.parent.as_str(): { "$eq": parent }, settings.child_id.as_str(): { "$eq": id } }
 }
 
-/// Replaces a child by a document whose field names may start with `$`. Keeps its `_id` if the document has none, and what other
-/// repositories own in it.
+/// Replaces a child by a document whose field names may start with `$`. Keeps its `_id` if the document has none, and fields
+/// of other repositories.
 pub(crate) fn replace_with(child: Document, others: &Others) -> Vec<Document> {
     match others.own_fields() {
         true => others.replace(doc! { "_id": "$_id" }, child, doc! {}),

@@ -6,10 +6,9 @@
 //!
 //! ## Why is the first write to a parent special?
 //!
-//! Writing the subset of an unmanaged parent would lose the embedded children that their collection does not have. So
-//! the first write checks that all of them are stored, and compares the embedded ids when it writes. It precedes every
-//! change of the children: as long as a parent has no version, no repository changes or deletes what a migration
-//! copies.
+//! A write of the subset of an unmanaged parent would lose the embedded children that their collection lacks. So the first
+//! write checks that all are stored, and compares the embedded ids when it writes. It precedes every change of the children:
+//! as long as a parent has no version, no repository changes or deletes copies of a migration.
 
 pub(crate) mod page;
 
@@ -92,8 +91,7 @@ pub(crate) async fn figures(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>)
     Ok(of_rows(settings, &rows))
 }
 
-/// Checks that all children that an unmanaged parent embeds are stored. One round trip for each subset of an unmanaged
-/// parent that has children, none for all others.
+/// Checks that all children that an unmanaged parent embeds are stored. At most one round trip for each subset.
 pub(crate) async fn require_stored(
     shared: &Shared,
     parent: &Bson,

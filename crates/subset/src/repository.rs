@@ -18,11 +18,9 @@ use crate::settings::Settings;
 mongo_patterns_core::repository! {
     /// A collection of parents, which embed the first of their children, and a collection of all children.
     ///
-    /// `P` is the type of a parent with its subset, and `C` the type of a child as its collection stores it. See the
-    /// [crate](crate) for the documents and the guarantees.
-    ///
-    /// A clone is cheap. Build one repository for the two collections and clone it: the clones share the [lanes](crate#lanes)
-    /// of the parents.
+    /// `P` is the type of a parent with its subset, and `C` the type of a child as its collection stores it. Build one
+    /// repository for the two collections and clone it, which is cheap: the clones share the [lanes](crate#lanes) of the
+    /// parents. See the [crate](crate) for the documents and the guarantees.
     pub struct SubsetRepository<P, C>;
     "subset": |shared| shared.parents, max_time: shared.settings.max_time,
         "children_collection" = shared.children.namespace(), "settings" = shared.settings
@@ -39,7 +37,7 @@ pub(crate) struct Shared {
     pub(crate) inserts: Arc<Joined<WaitingInserts>>,
     lanes: Lanes,
     checks: Checks,
-    /// Those of the parents, of which only what others own is used.
+    /// The checks of the parents, of which only the fields of others are used.
     checks_of_parents: Checks,
 }
 
@@ -84,8 +82,7 @@ impl Shared {
         self.checks_of_parents.others(|| self.ensure()).await
     }
 
-    /// Checks once that the indexes exist. Without this check, an insert would not notice that the unique index of the
-    /// child ids is missing.
+    /// Checks once that the indexes exist. An insert would not notice that the unique index of the child ids is missing.
     pub(crate) async fn check_indexes(&self) -> Result<()> {
         self.checks.indexes(|| self.ensure()).await
     }
@@ -105,8 +102,8 @@ impl Shared {
         Conn::enter_all(session, &self.lanes, parents.iter().map(document_id::canonical)).await
     }
 
-    /// Returns the same repository with the write concern `majority` for the parents, so that no failover rolls back
-    /// their writes. The lanes are shared.
+    /// Returns the same repository with the write concern `majority` for the parents, so that no failover rolls back their
+    /// writes.
     pub(crate) fn with_majority(&self) -> Self {
         Self {
             parents: with_majority(&self.parents),
@@ -153,7 +150,7 @@ impl<P, C> SubsetRepository<P, C> {
 }
 
 impl<P: Send + Sync, C: Send + Sync> SubsetRepository<P, C> {
-    /// Returns the collection of the parents: to insert them, and to change all fields but the subset, its version, the
+    /// Returns the collection of the parents: to insert them, and to change all fields except the subset, its version, the
     /// total and the figures.
     ///
     /// ```no_run
@@ -189,9 +186,9 @@ impl<P: Send + Sync, C: Send + Sync> SubsetRepository<P, C> {
 /// parent has another value than a number in the field of the version or the total. It is `Corrupt` if two stored children
 /// of one parent have the same id.
 ///
-/// The validators are `$jsonSchema`s: no subset has more children than its size, children have the id of a parent and one of
-/// their own, and a field of an order is not an array. Parents that embed all of their children, as before a
-/// [migration](Self::migrate_from_embedded), violate them.
+/// The validators are `$jsonSchema`s: no subset has more children than its size, children have the id of a parent and their
+/// own, and a field of an order is not an array. Set them after a [migration](Self::migrate_from_embedded), because parents
+/// that embed all of their children violate them.
 impl<P, C> Repository for SubsetRepository<P, C> {
     fn managed(&self) -> Ensure<'_> {
         self.shared.ensure()

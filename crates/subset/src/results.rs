@@ -25,8 +25,8 @@ pub struct InsertedMany {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UpdatedChild {
-    /// Whether it changed the child. Always `true` after a [`replace`](crate::SubsetRepository::replace) by a child
-    /// without `_id`, unless a field name starts with `$`: the server does not compare such a child.
+    /// Whether it changed the child. Always `true` after a [`replace`](crate::SubsetRepository::replace) by a child without
+    /// `_id`, unless a field name starts with `$`.
     pub modified: bool,
     /// Whether the child is now in a subset of its parent.
     pub in_subset: bool,
@@ -44,8 +44,7 @@ pub struct Refreshed {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RefreshedAll {
-    /// The number of parents that other clients wrote concurrently, and that were still stale after a second
-    /// aggregation, so that they were refreshed one by one.
+    /// The number of parents that other clients wrote concurrently, so that they were refreshed one by one.
     pub rebuilt_individually: u64,
 }
 
@@ -59,12 +58,11 @@ pub struct Migrated {
     pub children: u64,
     /// The number of parents that other clients wrote concurrently, so that they were rebuilt one by one.
     pub rebuilt_individually: u64,
-    /// The number of children whose parent does not exist, or who have none, as
-    /// [`migrate_existing`](crate::SubsetRepository::migrate_existing) counts them.
-    /// [`verify`](crate::SubsetRepository::verify) reports the ids of the parents.
+    /// The number of children without an existing parent. [`verify`](crate::SubsetRepository::verify) reports the ids of the
+    /// parents.
     pub orphans: u64,
-    /// The parents that were [skipped](crate::action::MigrateFromEmbedded::skip_invalid) because they, or children that they
-    /// embed, are invalid.
+    /// The parents that were [skipped](crate::action::MigrateFromEmbedded::skip_invalid) because they, or embedded children,
+    /// are invalid.
     pub skipped: InvalidDocuments,
     /// The names of the created indexes.
     pub created_indexes: Vec<String>,

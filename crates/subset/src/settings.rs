@@ -17,8 +17,7 @@ use self::subset::CheckedSubset;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    /// The subsets, at least one. Pages have the order of the first one, which has no filter. A migration from embedded
-    /// children reads them from it.
+    /// The subsets, at least one. The first one has no filter, and gives pages and migrations their order.
     pub(crate) subsets: Vec<CheckedSubset>,
     /// The fields of the parent that depend on all children: first their number, if the user wants it.
     pub(crate) figures: Vec<Figure>,
@@ -140,8 +139,7 @@ impl Settings {
         }
     }
 
-    /// Returns what no other repository may own. The array of the first subset can be one of embedded children too, whose
-    /// migration sets the version of each parent.
+    /// Returns what no other repository may own. The array of the first subset can be one of embedded children too.
     pub(crate) fn owned(
         &self,
         parents: &Collection<RawDocumentBuf>,

@@ -4,19 +4,19 @@
 //!
 //! ## Why is a subset computed from the stored children, and never from a change?
 //!
-//! Every write reads the first children again, in the order of the index, after it has changed a child. So what is
-//! embedded never depends on what a client believes to be embedded, and each write also corrects a stale subset.
+//! Every write reads the first children again, in the order of the index, after it has changed a child. So the subset never
+//! depends on what a client believes, and each write also corrects a stale subset.
 //!
 //! ## Why do all writes write the parent, even if its subset is unchanged?
 //!
 //! Two changes can undo each other. A slower [refresh](refresh_parent), which has read the children between them, would then
-//! find the version unchanged and write a subset that no longer exists. A transaction with an older snapshot would
-//! not conflict.
+//! find the version unchanged and write a subset that no longer exists. A transaction with an older snapshot would not
+//! conflict.
 //!
 //! ## Why does a write increment the version?
 //!
-//! To write an equal array is no write for the server, and causes no conflict between two transactions. The version
-//! always changes. See [`transactional`] for when it does.
+//! To write an equal array is no write for the server, and causes no conflict between two transactions. The version always
+//! changes. See [`transactional`].
 //!
 //! ## Why do inserts of one process share transactions?
 //!
@@ -25,22 +25,20 @@
 //!
 //! ## Why does a write add to the total and to figures, while a refresh counts?
 //!
-//! In a transaction that has incremented the version, no other writer can change them. A refresh has no such
-//! protection.
+//! In a transaction that has incremented the version, no other writer can change them. A refresh has no such protection.
 //!
 //! ## When has a refresh lost for good?
 //!
 //! It reads the version of the parent, then the first children, and writes them if the version is still the same. So it
-//! never overwrites a newer subset by an older one. A refresh that has lost against two other writes is done: the second
-//! of them began after the first had ended, and so after this refresh had read the version. It has read all children that
-//! were written before this refresh began.
+//! never overwrites a newer subset by an older one. A refresh that has lost against two other writes is done: the second of
+//! them began after this refresh had read the version, and has read all earlier children.
 //!
-//! Not so for a total and figures: a transaction adds to them, and does not correct them. So a refresh that must
-//! compute them is done only when it has written the parent.
+//! A transaction only adds to a total and figures. So a refresh that must compute them is done only when it has written the
+//! parent.
 //!
 //! ## Why is an unmanaged parent checked before it is deleted?
 //!
-//! A migration that is running would insert its children again, as children without a parent.
+//! A running migration would insert its children again, as children without a parent.
 
 pub(crate) mod change;
 mod figures;
@@ -86,8 +84,8 @@ pub(crate) async fn run(write: ParentWrite<'_>, session: Option<&mut ClientSessi
     transactional::run(&write, &mut conn).await
 }
 
-/// Refreshes the subset of a parent: in the caller's transaction, or without one by compare-and-set. Returns the number of
-/// embedded children.
+/// Refreshes the subset of a parent: in the caller's transaction, or by compare-and-set. Returns the number of embedded
+/// children.
 pub(crate) async fn refresh(
     shared: &Shared,
     parent: Bson,
@@ -109,8 +107,7 @@ pub(crate) async fn refresh(
     refresh_in(shared, &parent, &mut conn).await?.ok_or_else(no_parent)
 }
 
-/// The maximum number of attempts. Three suffice without a total and figures, unless the parent is deleted and
-/// inserted again in between.
+/// The maximum number of attempts. Three suffice without a total and figures.
 const MAX_ATTEMPTS: usize = 16;
 
 /// Refreshes a parent as [`refresh_in`] does, in its lane.
@@ -119,8 +116,8 @@ pub(crate) async fn refresh_parent(shared: &Shared, parent: &Bson) -> Result<Opt
     refresh_in(shared, parent, &mut conn).await
 }
 
-/// Writes the subset, the total and the figures of a parent, unless another writer does. Returns the number of
-/// embedded children, as it read them last, or `None` if the parent does not exist.
+/// Writes the subset, the total and the figures of a parent, unless another writer does. Returns the number of embedded
+/// children, or `None` if the parent does not exist.
 ///
 /// # Errors
 /// [`NotMigrated`](ErrorKind::NotMigrated) for an unmanaged parent that embeds children which are not stored.
@@ -186,7 +183,7 @@ pub(crate) async fn delete_parent(
 }
 
 /// Deletes a parent with its children, in a transaction. Returns whether the parent was found, and the number of children.
-/// What other repositories keep of the parent is without children.
+/// Other repositories keep the parent without children.
 pub(crate) async fn delete(
     shared: &Shared,
     parent: &Bson,

@@ -24,7 +24,7 @@ pub(crate) const CHILD_ID_TYPES: [&str; 10] = [
     "object",
 ];
 
-/// The id of a child among those of its parent.
+/// The id of a child in its parent.
 #[derive(Clone)]
 pub(crate) struct ChildId {
     id: Bson,
@@ -57,7 +57,7 @@ impl ChildId {
         Self::new(id.clone())
     }
 
-    /// Returns whether a stored id matches this one, as by `$eq` in a find: also an array that has it.
+    /// Returns whether a stored id matches this one, as by `$eq` in a find: also an array that contains it.
     pub(crate) fn is(&self, stored: &Bson) -> bool {
         let is_equal = |stored: &Bson| canonical(stored) == self.form;
         match stored {

@@ -24,9 +24,6 @@ pub(crate) fn encode<T: Serialize>(value: &T) -> Result<Document> {
 }
 
 /// Encodes a parent to insert.
-///
-/// # Errors
-/// Those of an insert for which nothing is sent.
 pub(crate) fn encode_parent<P: Serialize>(settings: &Settings, parent: &P) -> Result<RawDocumentBuf> {
     let mut parent = encode(parent)?;
     check_parent(settings, &mut parent)?;
@@ -38,7 +35,7 @@ pub(crate) fn encode_parent<P: Serialize>(settings: &Settings, parent: &P) -> Re
     Ok(parent)
 }
 
-/// Checks a parent before it is inserted: its `_id`, if it has one, and its children. Adds an empty array to one without.
+/// Checks a parent before it is inserted: its `_id`, if it has one, and its children. Adds an empty array if there is none.
 pub(crate) fn check_parent(settings: &Settings, parent: &mut Document) -> Result<()> {
     if let Some(id) = parent.get("_id") {
         DocumentId::new(id.clone())?;
@@ -100,8 +97,8 @@ pub(crate) fn limit_reached(settings: &Settings) -> Error {
     )
 }
 
-/// Returns whether a parent has a child with this id. Reads all of its children, because the reply to a retried command is
-/// the whole parent, without the projection.
+/// Returns whether a parent has a child with this id. The reply to a retried command is the whole parent, without the
+/// projection.
 pub(crate) fn has_child(settings: &Settings, parent: &RawDocument, id: &ChildId) -> bool {
     let children = parent.get_array(settings.children.as_str()).into_iter().flatten();
     let children = children.filter_map(|child| child.ok()?.as_document());
@@ -117,8 +114,7 @@ pub(crate) fn decode_parent<P: DeserializeOwned>(settings: &Settings, document: 
     stored::decode(document, text)
 }
 
-/// Refuses a parent that a subset repository manages, whose array has only the first of its children, and one whose migration
-/// has begun.
+/// Refuses a parent that a subset repository manages, or whose migration to one has begun.
 pub(crate) fn check_not_migrated(settings: &Settings, parent: &RawDocument) -> Result<()> {
     let version = settings.version();
     if !matches!(parent.get(version.as_str()), Ok(Some(_))) {

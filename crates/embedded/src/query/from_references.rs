@@ -38,8 +38,8 @@ impl FromReferences<'_> {
 
     /// Gathers the children of a parent, in their embedded form, in a field `c`.
     ///
-    /// The two fields find them by index, which the expression alone would not if one reference is an array. The
-    /// expression excludes arrays, and missing references, which the fields take for null.
+    /// The two fields find them by index. The expression excludes arrays, and missing references, which the fields take for
+    /// null.
     fn gathered(&self) -> Document {
         let refers = doc! { "$eq": [format!("${}", self.reference), "$$parent"] };
         let mut sort = Document::new();
@@ -86,8 +86,7 @@ impl FromReferences<'_> {
         ChunkedFind::by_number(doc! { "$expr": self.is_open() }, most)
     }
 
-    /// Embeds the children of those of these parents that have none. A parent that got some in between keeps them, even if
-    /// the server continues with the command of a client that was killed.
+    /// Embeds the children of the given parents that have none. A parent that got some in between keeps them.
     pub(crate) fn transfer(&self, parents: &[Bson]) -> [Document; 5] {
         let children = self.settings.children.as_str();
         let still = doc! { "$cond": [self.is_open(), format!("$$new.{children}"), format!("${children}")] };
@@ -105,19 +104,19 @@ impl FromReferences<'_> {
         ]
     }
 
-    /// Counts the parents whose children differ from those that the migration would give them.
+    /// Counts the parents whose children differ from the children of the migration.
     pub(crate) fn occupied(&self) -> [Document; 6] {
         self.differing(doc! { "$ne": ["$a", "$c"] })
     }
 
-    /// Counts the parents with children that lack one of those that refer to them.
+    /// Counts the parents with children that lack a child which refers to them.
     pub(crate) fn incomplete(&self) -> [Document; 6] {
         let [embedded, referring] = ["$a", "$c"].map(|array| child_ids(self.settings, array));
         let has_all = doc! { "$setIsSubset": [referring, embedded] };
         self.differing(doc! { "$not": [{ "$cond": [{ "$isArray": "$a" }, has_all, false] }] })
     }
 
-    /// Counts the parents with children, in the field `a`, that meet a condition with those that refer to them, in `c`.
+    /// Counts the parents whose children, in the field `a`, meet a condition with the children that refer to them, in `c`.
     fn differing(&self, condition: Document) -> [Document; 6] {
         let array = format!("${}", self.settings.children);
         let mut group = doc! { "_id": null };
@@ -242,8 +241,8 @@ impl FromReferences<'_> {
     }
 }
 
-/// Returns whether `p` has the parent of a reference. A `$lookup` by fields takes a missing reference for null, and an
-/// array for each of its elements, so these two are excluded.
+/// Returns whether `p` has the parent of a reference. Excludes a missing reference and an array, which a `$lookup` by fields
+/// takes for null and for each element.
 fn has_parent(reference: &str) -> Bson {
     doc! { "$and": [
         { "$ne": ["$p", []] },

@@ -4,8 +4,7 @@
 //!
 //! ## Why does the filter require the element too?
 //!
-//! To the server, an array filter that matches no element is a success: it reports the parent as matched and not modified,
-//! as for an element that has the values already.
+//! To the server, an array filter that matches no element is a success: it reports the parent as matched and not modified.
 
 use mongo_patterns_core::DocumentId;
 use mongo_patterns_core::update::Operators;

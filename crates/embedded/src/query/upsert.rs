@@ -6,7 +6,7 @@
 //!
 //! Two commands, such as an update of the child and then a push, let another writer add the child in between. A pipeline
 //! decides and writes at once. It must find the child exactly where the `$elemMatch` of the filter does, or it would add a
-//! child to a full parent: in elements that are documents, by an equal id or by an array that has it.
+//! child to a full parent.
 //!
 //! ## Why `$slice`, and not `$map`?
 //!

@@ -2,8 +2,7 @@
 
 use mongodb::bson::RawDocument;
 
-/// A problem of one stored parent, or of a document that refers to no parent. Its `related_id` is the value of that reference,
-/// unless it is missing.
+/// A problem of a stored parent, or of a document that refers to no parent. Its `related_id` is the value of that reference.
 pub type Finding = mongo_patterns_core::verify::Finding<Problem>;
 
 mongo_patterns_core::problems! {

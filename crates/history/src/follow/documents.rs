@@ -20,7 +20,7 @@ use crate::repository::Shared;
 
 /// The number of documents that are recorded concurrently. A client has ten connections by default.
 const CONCURRENCY: usize = 4;
-/// The number of documents of which the follower remembers what it has recorded. Of others, states between two writes may
+/// The number of documents of which the follower remembers the recorded revisions. Of others, states between two writes may
 /// not be stored.
 const REMEMBERED: usize = 10_000;
 
@@ -52,7 +52,7 @@ impl Documents {
         }
     }
 
-    /// Repairs all documents. A document that was deleted, or has no number or an old one, is what another program left.
+    /// Repairs all documents, also deleted documents, and documents without a number or with an old one.
     async fn repair(&self) -> Result<u64> {
         self.shared.ensure().check_repair(false).await?;
         self.shared.check_indexes().await?;
@@ -72,7 +72,7 @@ impl Documents {
         Ok(recorded)
     }
 
-    /// Stores the collected writes as revisions, those of one document in their order.
+    /// Stores the collected writes as revisions, in order for each document.
     async fn record(&mut self) -> Result<u64> {
         let mut documents: HashMap<String, (Bson, Vec<Foreign>)> = HashMap::new();
         for (id, write) in std::mem::take(&mut self.writes) {

@@ -54,8 +54,7 @@ pub(crate) async fn record(
     })
 }
 
-/// Returns whether the only write is an insert whose copy is the newest revision. A document that another program restores
-/// has the number of an older one.
+/// Returns whether the only write is an insert whose copy is the newest revision.
 async fn is_insert_of_repository(shared: &Shared, id: &Bson, writes: &[Foreign]) -> Result<bool> {
     let [
         Foreign {

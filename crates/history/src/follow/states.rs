@@ -7,7 +7,7 @@ use crate::form::document::Head;
 use crate::settings::Settings;
 
 /// What a follower has recorded of one document. The document can have been written again before its number was changed, so
-/// the next images can have each number that it had.
+/// the next images can have each earlier number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Recorded {
     /// The number in the image of the last recorded write.

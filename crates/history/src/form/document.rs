@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use crate::results::Revision;
 use crate::settings::Settings;
 
-/// In the revision of a deletion, the names of the fields of other repositories that it has, as they were then.
+/// In the revision of a deletion, the names of its fields of other repositories.
 const KEPT: &CStr = cstr!("mongo_patterns_kept");
 
 /// What names the revision of a stored document.
@@ -60,20 +60,13 @@ pub(crate) struct Encoded {
 }
 
 /// Encodes a document to insert.
-///
-/// # Errors
-/// Those of an insert for which nothing is sent.
 pub(crate) fn encode<D: Serialize>(settings: &Settings, document: &D) -> Result<Encoded> {
     let NewDocument { id, document } = checked(settings, document)?;
     let with = Document::new();
     Ok(Encoded { id, document, with })
 }
 
-/// Encodes a document that replaces the content of the one with this id. Returns it without its `_id`, which does not
-/// change.
-///
-/// # Errors
-/// As [`encode`], and when it has another id.
+/// Encodes a document that replaces the content of the document with this id. Returns it without its `_id`.
 pub(crate) fn encode_replacement<D: Serialize>(settings: &Settings, id: &Bson, document: &D) -> Result<Document> {
     checked(settings, document)?.into_replacement(id)
 }
@@ -159,8 +152,8 @@ pub(crate) fn kept_in(settings: &Settings, revision: &RawDocument) -> Vec<String
     }
 }
 
-/// Returns the content of a revision, to restore it: without its `_id`, the fields of the pattern, and what describes its
-/// change. That of a deletion has none.
+/// Returns the content of a revision, to restore it: without its `_id`, the fields of the pattern, and the description of
+/// its change.
 pub(crate) fn content(settings: &Settings, revision: &RawDocument) -> Result<Document> {
     let mut content = Document::try_from(revision).map_err(CommandError::from)?;
     let kept = kept_in(settings, revision);
@@ -186,8 +179,8 @@ pub(crate) fn have_same_content(settings: &Settings, a: &RawDocument, b: &RawDoc
     Ok(same_fields(&content(settings, a)?, &content(settings, b)?))
 }
 
-/// Returns whether a current document and its copy have the same fields, besides those that differ, and those that others own,
-/// which they write at any time.
+/// Returns whether a current document and its copy have the same fields, apart from fields that differ anyway, and fields of
+/// others.
 pub(crate) fn is_copy(settings: &Settings, others: &Others, current: &RawDocument, copy: &RawDocument) -> Result<bool> {
     let content_of = |document: &RawDocument| {
         let mut content = RawDocumentBuf::new();
@@ -199,7 +192,7 @@ pub(crate) fn is_copy(settings: &Settings, others: &Others, current: &RawDocumen
     Ok(current.as_bytes() == copy.as_bytes() || have_same_fields().unwrap_or(false))
 }
 
-/// Returns whether two values are the same, with the fields of documents in any order. A NaN is the same as another.
+/// Returns whether two values are the same, with the fields of documents in any order.
 pub(crate) fn is_same(a: &Bson, b: &Bson) -> bool {
     match (a, b) {
         (Bson::Double(a), Bson::Double(b)) if a.is_nan() && b.is_nan() => true,
@@ -215,9 +208,6 @@ fn same_fields(a: &Document, b: &Document) -> bool {
 }
 
 /// Decodes a revision.
-///
-/// # Errors
-/// [`Decode`](ErrorKind::Decode), and [`Corrupt`](ErrorKind::Corrupt) without a number and a time.
 pub(crate) fn decode_revision<D: DeserializeOwned>(settings: &Settings, document: &RawDocument) -> Result<Revision<D>> {
     let head = Head::read(settings, document).ok_or_else(|| no_head(settings, document))?;
     Ok(Revision {

@@ -4,8 +4,8 @@
 //!
 //! ## Why does a pipeline have only `$set` and `$unset`?
 //!
-//! Their paths show which fields they write, so that the id, the revision and the time stay. The result of `$replaceWith`
-//! and `$project` can lack them: use [`replace`](crate::HistoryRepository::replace).
+//! Their paths show which fields they write. The result of `$replaceWith` and `$project` can lack the id, the revision and
+//! the time: use [`replace`](crate::HistoryRepository::replace).
 
 use mongo_patterns_core::Result;
 use mongo_patterns_core::catalog::Others;
@@ -24,9 +24,6 @@ const OF_REVISIONS: &str = "the update changes the field that only revisions hav
 const OWN_ID: &str = "the update changes the `_id` of the document, which is immutable, nothing was sent: omit it";
 
 /// Checks an update of a document in which others own fields.
-///
-/// # Errors
-/// [`InvalidArgument`](ErrorKind::InvalidArgument) for an invalid update, and for fields that cannot be changed.
 pub(crate) fn checked(settings: &Settings, others: &Others, update: UpdateModifications) -> Result<DocumentUpdate> {
     let [revision, time, deleted] = settings.own_fields().map(|field| (field.as_str(), OWN));
     let mut fixed = vec![revision, time, deleted, (settings.id.as_str(), ID), ("_id", OWN_ID)];
@@ -39,9 +36,6 @@ pub(crate) fn checked(settings: &Settings, others: &Others, update: UpdateModifi
 }
 
 /// Checks the values of the fields that describe a change.
-///
-/// # Errors
-/// [`InvalidArgument`](ErrorKind::InvalidArgument) for another field.
 pub(crate) fn checked_with(settings: &Settings, with: Document) -> Result<Document> {
     let is_known = |name: &String| settings.change_fields().any(|field| field == name);
     if !with.keys().all(is_known) {

@@ -16,7 +16,7 @@ use crate::settings::Settings;
 pub(crate) enum Change {
     /// Some fields change.
     Update(DocumentUpdate),
-    /// All fields but the id, the revision, the time and those of others change.
+    /// All fields except the id, the revision, the time and fields of others change.
     Replace(Document),
     /// As `Replace`, by a document that is whole.
     Restore(Document),
@@ -115,7 +115,7 @@ impl Change {
         }
     }
 
-    /// Returns the fields that the reply has: those of the revision of a deletion. `None` for all.
+    /// Returns the fields of the reply: the fields of the revision of a deletion. `None` for all.
     pub(crate) fn projection(&self, settings: &Settings, others: &Others) -> Option<Document> {
         let Self::Delete = self else { return None };
         let own = settings.own_fields().into_iter().map(FieldName::as_str);
@@ -137,7 +137,7 @@ fn described(settings: &Settings, mut stages: Vec<Document>, mut own: Document, 
     stages
 }
 
-/// Replaces all fields but the ids, the revision, the time, and those of others.
+/// Replaces all fields except the ids, the revision, the time, and fields of others.
 fn replace(settings: &Settings, document: &Document, with: &Document, others: &Others) -> Vec<Document> {
     let mut own = doc! { settings.id.as_str(): format!("${}", settings.id) };
     own.extend(next(settings));

@@ -13,7 +13,7 @@ pub(crate) const UNNUMBERED: &str = "unnumbered";
 /// The field with the copy of a document.
 const COPY: &str = "mongo_patterns_copy";
 
-/// Counts the stored documents that cannot be migrated, and the current ones without a number. Current documents with embedded versions have a time, and no number.
+/// Counts the stored documents that cannot be migrated, and the current documents without a number.
 pub(crate) fn inspection(settings: &Settings, are_revisions: bool, have_versions: bool) -> Vec<Document> {
     let id = if are_revisions {
         &settings.document_id
@@ -93,8 +93,7 @@ fn unnumbered(settings: &Settings) -> Document {
 /// The number of current documents without a number whose only revision is the first.
 pub(crate) const RECORDED: &str = "recorded";
 
-/// Matches current documents without a number, but for those with embedded versions, which can have revisions after an
-/// interruption.
+/// Matches current documents without a number, except documents with embedded versions.
 fn plain(settings: &Settings, embedded: Option<&FieldName>) -> Document {
     let mut plain = unnumbered(settings);
     if let Some(array) = embedded {
@@ -103,7 +102,7 @@ fn plain(settings: &Settings, embedded: Option<&FieldName>) -> Document {
     plain
 }
 
-/// Counts the current documents without a number that have revisions after the first, and those that have the first alone.
+/// Counts the current documents without a number: with revisions after the first, and with the first alone.
 pub(crate) fn unnumbered_with_revisions(
     settings: &Settings,
     embedded: Option<&FieldName>,
@@ -124,7 +123,7 @@ pub(crate) fn unnumbered_with_revisions(
     ]
 }
 
-/// Counts the current documents without a number whose first revision is not their copy, which an interrupted migration leaves.
+/// Counts the current documents without a number whose first revision is not their copy.
 pub(crate) fn other_than_copies(settings: &Settings, embedded: Option<&FieldName>, revisions: &str) -> Vec<Document> {
     let without_id = doc! { "$unsetField": { "field": "_id", "input": "$$ROOT" } };
     let copy = match settings.is_by_id() {
@@ -181,7 +180,7 @@ impl Chunk<'_> {
         ]
     }
 
-    /// Stores the missing copies of the documents, of those without a number as they will be.
+    /// Stores the missing copies of the documents, with the number that they will have.
     pub(crate) fn record(&self) -> Vec<Document> {
         let settings = self.settings;
         let id = doc! { settings.document_id.as_str(): "$_id" };
@@ -202,7 +201,7 @@ impl Chunk<'_> {
         stages
     }
 
-    /// Gives the documents without a number that of their copy, and its time, and removes the embedded versions.
+    /// Gives the documents without a number the number and the time of their copy, and removes the embedded versions.
     pub(crate) fn number_documents(&self) -> Vec<Document> {
         let settings = self.settings;
         let [id, revision, time] =

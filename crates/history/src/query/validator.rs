@@ -5,8 +5,7 @@ use mongodb::bson::{Document, doc};
 
 use crate::settings::Settings;
 
-/// Returns the validator of the current documents. The transaction of a deletion marks the current document before it copies
-/// and deletes it.
+/// Returns the validator of the current documents. A deletion marks the current document before it copies it.
 pub(crate) fn of_current(settings: &Settings) -> Document {
     let mut schema = schema(settings, &settings.id);
     if settings.is_by_id() {

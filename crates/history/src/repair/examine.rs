@@ -13,8 +13,8 @@ use crate::read::{find_current, find_newest, find_revision};
 use crate::repository::Shared;
 use crate::settings::Settings;
 
-/// Returns the problems of one document. Writers of this process wait. A problem is read twice, because a
-/// writer of another process can commit between the reads.
+/// Returns the problems of one document. Writers of this process wait. A problem is read twice, because a writer of another
+/// process can commit between the reads.
 pub(crate) async fn examine(shared: &Shared, id: &Bson) -> Result<Vec<Problem>> {
     let _lane = shared.enter(id, None).await?;
     let problems = read(shared, id).await?;
@@ -26,8 +26,8 @@ pub(crate) async fn examine(shared: &Shared, id: &Bson) -> Result<Vec<Problem>> 
     Ok(again.into_iter().filter(|problem| problems.contains(problem)).collect())
 }
 
-/// Reads the current document, then its revisions, and then the current document again: a revision that the first read
-/// saw must have its predecessors, and the second read must have seen the newest revision.
+/// Reads the current document, its revisions, and the current document again, so that a revision of the first read has its
+/// predecessors, and the second read has seen the newest revision.
 async fn read(shared: &Shared, id: &Bson) -> Result<Vec<Problem>> {
     let settings = &shared.settings;
     let mut problems = Vec::new();
@@ -79,7 +79,7 @@ async fn read(shared: &Shared, id: &Bson) -> Result<Vec<Problem>> {
     Ok(problems)
 }
 
-/// Returns whether a current document has the field that only revisions have, which its revisions therefore cannot have.
+/// Returns whether a current document has the field that only revisions have.
 pub(super) fn has_field_of_revisions(settings: &Settings, current: &RawDocument) -> bool {
     settings.is_by_id()
         && current

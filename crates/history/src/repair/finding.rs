@@ -1,7 +1,6 @@
 //! Problems of histories.
 
-/// A problem of a document and its revisions. Its `document_id` is the id of the document; null for a document without
-/// one.
+/// A problem of a document and its revisions. Its `document_id` is the id of the document, or null.
 pub type Finding = mongo_patterns_core::verify::Finding<Problem>;
 /// The repair of a finding.
 pub type Repaired = mongo_patterns_core::verify::Repaired<Problem, Unrepaired>;
@@ -10,8 +9,8 @@ mongo_patterns_core::problems! {
     /// A kind of problem. Its text says what to do, and contains no user value.
     #[serde(tag = "problem")]
     pub enum Problem {
-        /// The current document is at a revision that has no copy: another program wrote the document, or the revisions were
-        /// restored from an older backup.
+        /// The current document is at a revision that has no copy: another program wrote it, or the revisions were restored
+        /// from an older backup.
         Unrecorded {
             /// The number of the revision.
             revision: u64,
@@ -28,7 +27,7 @@ mongo_patterns_core::problems! {
             /// The last missing number.
             to: u64,
         } = "the revisions {from} to {to} are missing, and cannot be restored: delete the revisions up to the gap with keep_last(..)",
-        /// The time of a revision is not after that of the previous one.
+        /// The time of a revision is not after the previous one.
         TimeReversed {
             /// The number of the revision.
             revision: u64,
@@ -40,7 +39,7 @@ mongo_patterns_core::problems! {
             revision: u64,
         } =
             "the revision {revision} is newer than the current document: repair() stores the document as the next revision, if it is not written before",
-        /// There is no current document, and the newest revision is not that of a deletion.
+        /// There is no current document, and the newest revision is no deletion.
         CurrentMissing {
             /// The number of the newest revision.
             revision: u64,
@@ -50,8 +49,8 @@ mongo_patterns_core::problems! {
         /// [revisions have its `_id`](crate::HistoryRepositoryBuilder::document_id_field).
         Invalid =
             "a stored document has no number or no time of its revision, or a field that only revisions have: correct it",
-        /// Current documents have the same id, or none: another program inserted them. Only found while the unique index does
-        /// not exist, which they prevent. So are duplicate revisions.
+        /// Current documents have the same id, or none: another program inserted them. Only found without the unique index,
+        /// like duplicate revisions.
         DuplicateId {
             /// The number of these documents.
             documents: u64,

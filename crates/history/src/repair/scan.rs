@@ -4,8 +4,8 @@
 //!
 //! ## Why is every suspect examined by itself?
 //!
-//! Two cursors do not read all documents at one moment, and writers and deletions of old revisions are concurrent. So a scan only collects
-//! suspects, and [`examine`](super::examine) reads each of them in an order that writers cannot disturb.
+//! Two cursors do not read all documents at one moment. So a scan only collects suspects, and [`examine`](super::examine)
+//! reads each in an order that writers cannot disturb.
 
 use std::collections::HashSet;
 
@@ -122,7 +122,7 @@ impl Scan<'_> {
         self.examine(suspects).await
     }
 
-    /// Compares a batch of revisions with each other, and the newest ones with their current documents.
+    /// Compares a batch of revisions with each other, and the newest with their current documents.
     async fn compare_revisions(&mut self, batch: &[RawDocumentBuf], last: &mut Option<Last>) -> Result<()> {
         let settings = &self.shared.settings;
         let mut newest = Vec::new();

@@ -4,13 +4,13 @@
 //!
 //! ## Why does it get the next number in a transaction of its own?
 //!
-//! A call that expects a revision is refused, because the document was deleted or replaced since that revision. It must still
-//! be numbered, or the call would be refused for ever. The transaction stores what it finds as a revision, as a follower does.
+//! A call that expects a revision is refused, because the document was deleted or replaced since that revision. It must
+//! still be numbered, or the call would be refused for ever.
 //!
 //! ## Why does a call in a transaction of the caller send one more command?
 //!
-//! The refused copy has ended the transaction. The server reports that to the next command as a transient error, by which the
-//! driver runs the callback again.
+//! The refused copy has ended the transaction. The server reports that to the next command as a transient error, by which
+//! the driver runs the callback again.
 
 use futures::future::BoxFuture;
 use mongo_patterns_core::conn::Conn;
@@ -29,8 +29,8 @@ use crate::repository::Shared;
 /// The body of the transaction of a write.
 type Body<C, T> = for<'b, 's> fn(&'b mut Conn<'s>, &'b mut C, &'b mut Behind) -> BoxFuture<'b, Result<T>>;
 
-/// Runs a write of a document, as [`transaction::run`] does. If the document is behind its revisions, it is numbered first. All
-/// transactions of the write have the time of the retry policy together.
+/// Runs a write of a document, as [`transaction::run`] does. If the document is behind its revisions, it is numbered first,
+/// within the time of the retry policy.
 pub(super) async fn run<C: Send, T: Send>(
     shared: &Shared,
     id: &Bson,

@@ -40,8 +40,8 @@ impl From<Head> for Recorded {
     }
 }
 
-/// How often an attempt sends the change: by the server's clock, again if that was within the millisecond of the
-/// previous time, and then by the previous time.
+/// How often an attempt sends the change: by the server's clock, again in the same millisecond, and then by the previous
+/// time.
 const MAX_SENT: u32 = 3;
 
 /// One change, in a transaction.
@@ -51,7 +51,7 @@ pub(super) struct Attempt<'a> {
     request: &'a Request,
     /// What other repositories own in the document.
     others: Arc<Others>,
-    /// Whether `$$NOW` is the time of the router, and `$currentDate` sets that of the shard.
+    /// Whether `$$NOW` is the time of the router, and `$currentDate` the time of the shard.
     has_two_clocks: bool,
 }
 
@@ -174,7 +174,7 @@ fn mismatch() -> Error {
     )
 }
 
-/// The error of a unique index, which is not that of the id.
+/// The error of a unique index other than the index of the id.
 fn refused() -> Error {
     Error::new(
         ErrorKind::DuplicateKey,

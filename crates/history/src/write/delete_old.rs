@@ -22,7 +22,7 @@ use crate::repository::Shared;
 pub(crate) enum Keep {
     /// This number of the newest.
     Last(u64),
-    /// Those that are needed to read the document as of this time or later.
+    /// The revisions that are needed to read the document as of this time or later.
     Since(DateTime),
 }
 

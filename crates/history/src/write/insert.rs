@@ -49,7 +49,8 @@ pub(super) struct Insert<'a> {
     pub(super) encoded: &'a Encoded,
     /// Whether the next attempt reads the current document first.
     pub(super) reads_current: bool,
-    /// Whether the document has the content of a revision: what other repositories own is as it was at the deletion.
+    /// Whether the document has the content of a revision, with the fields of other repositories as they were at the
+    /// deletion.
     pub(super) restores: bool,
 }
 

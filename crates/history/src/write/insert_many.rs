@@ -87,7 +87,7 @@ impl Batch<'_> {
         Ok(recorded)
     }
 
-    /// Reads the clock of the server, or of the router, which is that of `$$NOW`.
+    /// Reads the clock of the server or of the router, as `$$NOW` does.
     async fn now(self) -> Result<DateTime> {
         let database = self.shared.current.client().database("admin");
         let reply = send::run_read(&database, doc! { "hello": 1 }).await?;

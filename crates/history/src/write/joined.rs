@@ -1,21 +1,21 @@
-//! Changes of one document: alone, or together with those of other calls that wait.
+//! Changes of one document: alone, or together with other calls that wait.
 //!
 //! # Design
 //!
 //! ## Why do calls that wait for one document share a transaction?
 //!
-//! Transactions that write one document exclude each other, and most of the time of one is its commit. Each change of a
-//! batch is a revision of its own, as if its call had a transaction of its own, and all commit together.
+//! Transactions that write one document exclude each other, and most of their time is the commit. Each change of a batch is
+//! a revision of its own, and all commit together.
 //!
 //! ## Which times have the changes of a batch?
 //!
-//! The first has that of the server, and each further one is a millisecond later, because the times of a document strictly
+//! The first has the server's, and each further one is a millisecond later, because the times of a document strictly
 //! increase.
 //!
 //! ## What if one change is refused?
 //!
-//! One that does not match the document, such as a change of another revision, fails alone. An error of the server ends the
-//! transaction, and halves of the changes are made in transactions of their own.
+//! A change that does not match the document, such as a change of another revision, fails alone. An error of the server ends
+//! the transaction, and halves of the changes are made in transactions of their own.
 
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ pub(crate) async fn change(
     }
 }
 
-/// Changes a document in its lane, in a transaction of its own or in that of the caller.
+/// Changes a document in its lane, in a transaction of its own or in the caller's.
 pub(crate) async fn change_alone(
     shared: &Shared,
     id: &Bson,
@@ -120,9 +120,6 @@ impl Target for ChangesOfDocument {
 
 impl ChangesOfDocument {
     /// Makes changes one after another, in a transaction, until their copies would have more bytes than a document may have.
-    ///
-    /// # Errors
-    /// One that ends the transaction.
     async fn change_all(
         &self,
         requests: &[Request],

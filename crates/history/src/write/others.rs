@@ -8,9 +8,8 @@ use crate::form::document::{Encoded, Head, kept_in};
 use crate::read::find_revision;
 use crate::repository::Shared;
 
-/// Sets what other repositories own in a document that is inserted again, as it was at the deletion. A deletion that a follower
-/// recorded, or one before the repositories were set up, does not have it: then it is that of the last revision before. `None` where
-/// they own nothing.
+/// Sets the fields of other repositories in a document that is inserted again, as they were at the deletion. If the deletion
+/// lacks them, as by a follower, the last revision before has them. `None` where others own nothing.
 pub(super) async fn with_fields_of_others(
     shared: &Shared,
     encoded: &Encoded,

@@ -27,9 +27,6 @@ pub(crate) struct Behind {
 }
 
 /// Stores the copy of a change, and removes the document of a deletion.
-///
-/// # Errors
-/// Those of the driver, and [`Corrupt`](ErrorKind::Corrupt) when the revision is stored already, which sets `behind`.
 pub(crate) async fn finish(shared: &Shared, changed: &Changed, behind: &mut Behind, conn: &mut Conn<'_>) -> Result<()> {
     let inserted = insert_copy(shared, &changed.document, conn).await;
     inserted.map_err(|error| not_inserted(shared, behind, error))?;
@@ -109,9 +106,9 @@ pub(crate) async fn insert_copy(
 /// The unique index that refused a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Duplicate {
-    /// That of the pattern: the revision is stored.
+    /// An index of the pattern: the revision is stored.
     Revision,
-    /// Another one, which belongs to the application.
+    /// An index of the application.
     Other,
 }
 

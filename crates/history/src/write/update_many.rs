@@ -4,8 +4,7 @@
 //!
 //! ## Why has each document a transaction of its own?
 //!
-//! One transaction would lock all documents for as long as it takes, conflict with every other writer of one of them, and the
-//! server ends it after a minute.
+//! One transaction would lock all documents, conflict with every other writer, and end after a minute.
 
 use futures::future::join_all;
 use mongo_patterns_core::conn::Conn;

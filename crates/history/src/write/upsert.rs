@@ -28,8 +28,8 @@ pub(crate) async fn upsert(
     upsert_in_lane(shared, encoded, Change::Replace(content), None, &mut conn).await
 }
 
-/// Does what [`upsert`] does, in the lane of the document, by this change if the document exists. One that is expected at a revision
-/// must exist.
+/// Does what [`upsert`] does, in the lane of the document, by this change if the document exists. With an expected revision,
+/// it must exist.
 pub(crate) async fn upsert_in_lane(
     shared: &Shared,
     encoded: &Encoded,

@@ -4,14 +4,14 @@
 //!
 //! ## What is corrected?
 //!
-//! What has one right value: an end that is missing is the start of the next interval, and the mark of a valid document is that of
-//! its interval at this time. The manual's recipe moves the end of the document from 1900-01-01, which it stores, with each change: this end is
-//! the start of a later document. All else is a contradiction, which is reported, and nothing of the id is changed.
+//! A field with one right value: a missing end is the start of the next interval, and the mark follows from the interval
+//! now. The manual's recipe moves the end of the document from 1900-01-01 with each change: this end is the start of a later
+//! document. All else is a contradiction, which is reported, and nothing of the id is changed.
 //!
 //! ## Why can a correction be interrupted?
 //!
-//! The documents are written from the last one to the first, after one without a start, so those that are left come to the same
-//! intervals again. One that is marked as valid, which none else is then, is written at the end, because the unique index allows only one.
+//! The documents are written from the last one to the first, after one without a start, so the rest come to the same
+//! intervals again. The document that is marked as valid is written at the end, because the unique index allows only one.
 
 #[cfg(test)]
 mod tests;
@@ -26,7 +26,7 @@ use crate::form::{BEGIN, END, Times};
 use crate::results::Corrections;
 use crate::settings::Settings;
 
-/// A field as it is stored: missing, of the type that it must have, or of another one.
+/// A field as it is stored: missing, of its type, or of another one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum StoredField<T> {
     Missing,
@@ -167,7 +167,7 @@ fn in_order(stored: &[StoredInterval]) -> Vec<&StoredInterval> {
     sorted
 }
 
-/// The intervals as they must be, from the first to the last, or a document that contradicts another one, or itself.
+/// The intervals as they must be, from the first to the last, or a document with a contradiction.
 type Corrected<'a> = Result<Vec<(&'a StoredInterval, Times)>, (&'a StoredInterval, Unrepaired)>;
 
 /// Returns the intervals of one id as they must be at a time of the server.
@@ -242,7 +242,7 @@ fn with_starts(
     }
 }
 
-/// Refuses a mark of a valid document that contradicts the times, unless a scheduled interval has begun since, or begins later.
+/// Refuses a mark that contradicts the times, unless a scheduled interval has begun since, or begins later.
 fn check_marks<'a>(
     done: &[(&'a StoredInterval, Times)],
     current: Option<usize>,
@@ -272,9 +272,6 @@ fn wrong(corrected: Vec<(&StoredInterval, Times)>) -> Vec<(&StoredInterval, Time
 }
 
 /// Returns the update statements that correct the intervals of one id, and counts what they correct.
-///
-/// # Errors
-/// A document that contradicts another one, or itself.
 pub(crate) fn corrections<'a>(
     settings: &Settings,
     stored: &'a [StoredInterval],

@@ -1,6 +1,6 @@
 //! Problems of intervals.
 
-/// A problem of a stored document. Its `related_id` is the id whose interval the document has.
+/// A problem of a stored document. Its `related_id` is the id of the interval.
 pub type Finding = mongo_patterns_core::verify::Finding<Problem>;
 /// The repair of the findings of an id.
 pub type Repaired = mongo_patterns_core::verify::Repaired<Problem, Unrepaired>;
@@ -9,8 +9,8 @@ mongo_patterns_core::problems! {
     /// A kind of problem. Its text says what to do, and contains no user value.
     #[serde(tag = "problem")]
     pub enum Problem {
-        /// Several documents of an id are valid. The finding has the one that began last. Only found while the unique index does
-        /// not exist, which they prevent.
+        /// Several documents of an id are valid. The finding has the one that began last. Only found without the unique
+        /// index.
         SeveralValid {
             /// The number of these documents.
             documents: u64,
@@ -19,7 +19,7 @@ mongo_patterns_core::problems! {
         Overlap = "the interval begins before the previous one of the id ends: call repair(), which ends one that has no end",
         /// The interval ends before it begins, or when it begins.
         Reversed = "the interval does not end after it begins: correct one of the two times",
-        /// The mark of a valid document is not that of the interval, as after the start of a scheduled interval until the next
+        /// The mark of a valid document does not fit its interval, as after the start of a scheduled interval until the next
         /// write. Reads of the repository do not depend on it.
         OutdatedMark = "the document is not marked as its interval is, which programs that query the mark see: call repair(), or write the id",
         /// The document is marked as valid, but its interval has ended, and no other one is valid.

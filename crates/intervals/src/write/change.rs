@@ -121,7 +121,8 @@ async fn change_current(
     insert_earlier(shared, &before, from, conn).await
 }
 
-/// Changes the valid document, if it begins before a time, and at the expected one. Returns it as it was. `None` if none matched.
+/// Changes the valid document, if it begins before a time, and at the expected one. Returns it as it was. `None` if none
+/// matched.
 async fn change_valid(
     shared: &Shared,
     id: &Bson,

@@ -13,7 +13,7 @@ use crate::read::find_current_interval;
 use crate::repository::Shared;
 use crate::results::Ended;
 
-/// Ends the interval of the current document. By its type, the start of one that another program wrote is not computed with.
+/// Ends the interval of the current document, if its start is a date.
 pub(crate) async fn end(
     shared: &Shared,
     id: &Bson,
@@ -53,7 +53,7 @@ pub(crate) async fn end(
     }
 }
 
-/// Ends the interval of the document that is marked as valid, at a time at which it is the current one, or now if it still is.
+/// Ends the interval of the document that is marked as valid, at a time at which it is the current one, or now.
 async fn end_marked(
     shared: &Shared,
     id: &Bson,

@@ -14,7 +14,7 @@ use crate::read::{find_adjacent, find_begun, find_last};
 use crate::repository::Shared;
 use crate::results::Begun;
 
-/// Inserts a document of an id of which none is valid at this time: now, or the start that the caller has chosen.
+/// Inserts a document if no document of its id is valid at this time: now, or a chosen start.
 pub(crate) async fn insert(
     shared: &Shared,
     new: &NewDocument,

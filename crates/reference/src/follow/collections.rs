@@ -116,8 +116,7 @@ impl Target for Collections {
         Ok(follow::Effect::Added)
     }
 
-    /// Compares the changed documents with their sources, and then the changed sources with their copies, of which the
-    /// first step may have updated some.
+    /// Compares the changed documents with their sources, and then the changed sources with their copies.
     fn apply(&mut self) -> BoxFuture<'_, Result<u64>> {
         let changes = std::mem::take(&mut self.changes);
         Box::pin(async {

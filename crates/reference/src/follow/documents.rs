@@ -26,7 +26,7 @@ use crate::write::sweep::{sweep, sweep_field, unmark_deleted};
 /// The problems of the copies of one source.
 struct OfSource<'a> {
     id: Bson,
-    /// The version above which that of the source is raised.
+    /// The version above which the source's version is raised.
     above: Option<u64>,
     is_deleted: bool,
     fields: Vec<&'a ReferenceField>,

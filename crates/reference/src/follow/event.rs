@@ -6,7 +6,7 @@ use mongodb::bson::{Bson, RawDocument};
 
 use crate::settings::Settings;
 
-/// What the changes of a source require. Those of several changes are the highest one.
+/// What the changes of a source require. Of several changes, the highest one counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Check {
     /// The version was changed: older copies are updated.
@@ -70,8 +70,7 @@ impl Effect {
     }
 }
 
-/// Returns what a change of a source requires. `None` for one that cannot change copies, such as that of the mark of a
-/// deletion.
+/// Returns what a change of a source requires. `None` for a change without effect on copies, such as the mark of a deletion.
 fn check(settings: &Settings, operation: &str, changed: &Changed<'_>) -> Option<Check> {
     let is_version = |path: &str| path.split('.').next() == Some(settings.version.as_str());
     let is_copied = |path: &str| {

@@ -29,8 +29,8 @@ use crate::write::sweep::{sweep, unmark_deleted, update_copies};
 /// How often a source is read again because it was updated while its copies were compared.
 const READS: u32 = 3;
 
-/// Compares sources with their copies, and updates copies that are not current. Does with the references to missing sources
-/// what the rule says. Returns the number of changed documents, for each reference.
+/// Compares sources with their copies, and updates copies that are not current. Applies the rule to references to missing
+/// sources. Returns the number of changed documents, for each reference.
 pub(super) async fn correct(shared: &Shared, changed: Vec<(Bson, Check)>, rule: OnReferences) -> Result<u64> {
     let changed = without_unreferenced(shared, changed).await?;
     let ids: Vec<Bson> = changed.iter().map(|(id, _)| id.clone()).collect();
@@ -43,8 +43,7 @@ pub(super) async fn correct(shared: &Shared, changed: Vec<(Bson, Check)>, rule: 
         .await
 }
 
-/// Omits sources that were inserted or deleted, and to which nothing refers: most of them. One round trip for each
-/// reference.
+/// Omits sources that were inserted or deleted, and to which nothing refers. One round trip for each reference.
 async fn without_unreferenced(shared: &Shared, changed: Vec<(Bson, Check)>) -> Result<Vec<(Bson, Check)>> {
     let (whole, mut referenced): (Vec<_>, Vec<_>) =
         changed.into_iter().partition(|(_, check)| *check == Check::Existence);
@@ -99,7 +98,7 @@ async fn release(shared: &Shared, id: &Bson, rule: OnReferences) -> Result<u64> 
 }
 
 /// Raises the version of a source if a copy is newer, or as new and has other values. Returns the newest source; `None` if
-/// it was deleted. A history raises the version of its documents itself, which is a later change.
+/// it was deleted. A history raises the version of its documents itself.
 async fn above_its_copies(shared: &Shared, mut source: Source, check: Check) -> Result<Option<Source>> {
     if shared.has_history().await? {
         return Ok(Some(source));

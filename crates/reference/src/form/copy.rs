@@ -8,8 +8,8 @@ use super::source::{Source, stored_version};
 use crate::settings::copied::FieldPath;
 use crate::settings::{DELETED, ReferenceField, Settings};
 
-/// A version that no source reaches by updates. A higher one of a copy is invalid, so that it cannot raise that of its source
-/// up to where it can no longer be incremented.
+/// A version that no source reaches by updates. A higher version of a copy is invalid, so that it cannot raise its source up
+/// to the maximum.
 pub(crate) const PLAUSIBLE: u64 = 1 << 52;
 
 /// A difference between a copy and its source.
@@ -48,7 +48,7 @@ pub(crate) fn new(settings: &Settings, field: &ReferenceField, source: &Source, 
 }
 
 /// Adds the fields that a document does not have. A document with copied fields is merged. Another value at such a path is
-/// dropped, because the copied fields could not be set in it.
+/// dropped.
 fn add_missing(to: &mut Document, own: Document, targets: &[&[String]]) {
     for (name, value) in own {
         let inside: Vec<&[String]> = targets

@@ -51,9 +51,6 @@ pub(crate) struct NotAReference;
 
 impl Encoded {
     /// Encodes a document to insert.
-    ///
-    /// # Errors
-    /// Those of an insert for which nothing is sent.
     pub(crate) fn new<D: Serialize>(settings: &Settings, document: &D) -> Result<Self> {
         let raw = bson::serialize_to_raw_document_buf(document).map_err(|error| not_encoded(&error))?;
         size::check(&raw)?;
@@ -79,10 +76,6 @@ impl Encoded {
     }
 
     /// Returns the document with the copies of its sources, by their names.
-    ///
-    /// # Errors
-    /// [`TooLarge`](ErrorKind::TooLarge), [`Encode`](ErrorKind::Encode), and [`NotFound`](ErrorKind::NotFound) when a
-    /// reference by the source key has the `_id` of another source.
     pub(crate) fn with_copies<'s>(
         &self,
         settings: &Settings,

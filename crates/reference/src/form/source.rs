@@ -23,9 +23,6 @@ pub(crate) struct Source {
 
 impl Source {
     /// Decodes a source.
-    ///
-    /// # Errors
-    /// [`Corrupt`](ErrorKind::Corrupt) when its version is not an integer from 0.
     pub(crate) fn read(settings: &Settings, document: &RawDocument) -> Result<Self> {
         let version = match document.get(settings.version.as_str()).ok().flatten() {
             None => Some(0),

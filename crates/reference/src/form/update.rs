@@ -4,8 +4,7 @@
 //!
 //! ## Why no pipelines?
 //!
-//! The version is incremented by `$inc` in the same command, which a pipeline does not have, and the paths of operators show
-//! whether the update can change a copied field.
+//! A pipeline has no `$inc` for the version, and the paths of operators show whether the update can change a copied field.
 
 use mongo_patterns_core::Result;
 use mongo_patterns_core::catalog::Others;
@@ -29,9 +28,6 @@ pub(crate) struct SourceUpdate {
 
 impl SourceUpdate {
     /// Checks an update.
-    ///
-    /// # Errors
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument) for an invalid update, and for fields that cannot be changed.
     pub(crate) fn new(settings: &Settings, others: &Others, update: UpdateModifications) -> Result<Self> {
         let UpdateModifications::Document(update) = update else {
             return Err(invalid_argument(
@@ -57,7 +53,7 @@ impl SourceUpdate {
         })
     }
 
-    /// The increment of the version alone, of a source that something else has changed.
+    /// The increment of the version alone, of a source that another program has changed.
     pub(crate) fn of_version() -> Self {
         Self {
             operators: Document::new(),

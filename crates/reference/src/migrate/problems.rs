@@ -14,7 +14,7 @@ pub(super) enum When {
     After,
 }
 
-/// Fails when documents cannot be migrated, for the first of the reasons, with one of them.
+/// Fails when documents cannot be migrated, for the first of the reasons, with a document.
 pub(super) fn refuse_invalid(counts: &Document, when: When) -> Result<()> {
     for (reason, kind, what) in PROBLEMS {
         let name = format!("{reason}One");

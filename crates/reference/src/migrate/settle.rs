@@ -11,12 +11,8 @@ use crate::repository::Shared;
 use crate::write::settle::unmark;
 use crate::write::sweep::{sweep, update_copies};
 
-/// Makes the copies of some sources current, after the copies of a chunk were written: updates those that are older, and
-/// stops deletions of the sources. Marks the copies in the chunk whose source was deleted, because a deletion that keeps the
-/// copies may have looked for them before they were written.
-///
-/// # Errors
-/// [`Contention`](ErrorKind::Contention) when deletions of a source exhausted the retry policy.
+/// Makes the copies of some sources current, after the copies of a chunk were written: updates older copies, and stops
+/// deletions of the sources. Marks the copies in the chunk whose source was deleted.
 pub(super) async fn settle(shared: &Shared, chunk: &[Bson], ids: &[Bson]) -> Result<()> {
     let mut attempts = shared.settings.retry.start();
     loop {

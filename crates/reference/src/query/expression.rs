@@ -4,9 +4,8 @@
 //!
 //! ## Why is there a binary search?
 //!
-//! The server has no map from ids to documents in an expression. `$indexOfArray` reads the ids of the sources from the
-//! first one for each element of an array, so the time grows with the square of its length. Set expressions hash their
-//! operands, but do not return positions.
+//! The server has no map from ids to documents in an expression. `$indexOfArray` reads the ids of the sources from the first
+//! one for each element, so the time grows with the square of the array's length. Set expressions do not return positions.
 
 use mongo_patterns_core::FieldName;
 use mongodb::bson::{Bson, Document, doc};
@@ -47,8 +46,7 @@ pub(crate) fn is_reference(value: &str) -> Document {
     doc! { "$and": [type_in(value, &["object"]), not(is_missing(format!("{value}._id")))] }
 }
 
-/// Returns whether a value is a document without an `_id`: the `_id` of a source that is a document, or a reference of
-/// another form.
+/// Returns whether a value is a document without an `_id`: the `_id` of a source, or a reference of another form.
 pub(crate) fn is_without_id(value: &str) -> Document {
     doc! { "$and": [type_in(value, &["object"]), is_missing(format!("{value}._id"))] }
 }
@@ -68,8 +66,7 @@ pub(crate) fn is_db_ref(document: &str) -> Document {
     not(is_missing(field_of(document, "$id")))
 }
 
-/// Returns whether a value is a reference with a copy, or one whose source was deleted. A snapshot needs no version: it may
-/// have a value that its source has no longer.
+/// Returns whether a value is a reference with a copy, or with a deleted source. A snapshot needs no version.
 pub(crate) fn is_extended(settings: &Settings, field: &ReferenceField, value: &str) -> Document {
     let path = |field: &str| format!("{value}.{field}");
     let mut has_copy = vec![
@@ -83,7 +80,7 @@ pub(crate) fn is_extended(settings: &Settings, field: &ReferenceField, value: &s
     doc! { "$and": [is_reference(value), { "$or": has_copy }] }
 }
 
-/// Returns the id in a value: that of a reference, or the value itself.
+/// Returns the id in a value: the id of a reference, or the value itself.
 pub(crate) fn id_in(value: &str) -> Document {
     doc! { "$cond": [is_reference(value), format!("{value}._id"), value] }
 }
@@ -203,8 +200,8 @@ pub(crate) enum SourceOrder {
     ById,
 }
 
-/// Evaluates an expression with a variable `source`: the one of the sources in the field `s` with this id. It is missing if
-/// there is none. The ids of `s` are in the field `sid`, in this order.
+/// Evaluates an expression with a variable `source`: the source in the field `s` with this id, if there is one. The ids of
+/// `s` are in the field `sid`, in this order.
 pub(crate) fn with_source(order: SourceOrder, id: impl Into<Bson>, then: impl Into<Bson>) -> Document {
     let source_at = |position: Document| {
         let source = doc! { "$cond": [
@@ -244,13 +241,13 @@ fn sorted_position() -> Document {
     doc! { "$let": { "vars": { "last": last }, "in": position } }
 }
 
-/// Returns whether any of some ids is that of no source. The ids of the sources are in the field `sid`.
+/// Returns whether no source has one of these ids. The ids of the sources are in the field `sid`.
 pub(crate) fn any_unknown(ids: Document) -> Document {
     not(doc! { "$setIsSubset": [ids, "$sid"] })
 }
 
-/// Looks up the sources of the names in a field, which are values of another one, in this order: their fields into `s`,
-/// and their names into `sid`.
+/// Looks up the sources of the names in a field, which are values of another one, in this order: their fields into `s`, and
+/// their names into `sid`.
 pub(crate) fn lookup_sources(
     sources: &str,
     (names, of): (&str, &str),

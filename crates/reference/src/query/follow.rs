@@ -4,8 +4,8 @@
 //!
 //! ## Why does the server send no values?
 //!
-//! The follower copies the current values of a source, which it reads for all changes of a batch together. Of a change it
-//! needs the document and the paths of the changed fields. Documents can be large.
+//! The follower copies the current values of a source, which it reads once for all changes of a batch. Documents can be
+//! large.
 
 use mongo_patterns_core::stored::can_be_in;
 use mongodb::bson::{Bson, Document, doc};
@@ -45,8 +45,8 @@ pub(crate) fn record_settings(settings: &Settings, sources: &str, collections: &
     }
 }
 
-/// Returns those of some sources that are referred to. At least one id. The server reads one key of the index for each of
-/// them, or all of their documents for an array.
+/// Returns the sources that are referred to, at least one id. The server reads one key of the index for each, or all of
+/// their documents for an array.
 pub(crate) fn referenced(field: &ReferenceField, sources: &[Bson]) -> Vec<Document> {
     let path = field.path("_id");
     let of_sources = match sources.iter().all(can_be_in) {

@@ -46,8 +46,8 @@ pub(crate) struct FromReferences<'a> {
     pub(crate) options: &'a MigrateOptions,
 }
 
-/// Returns the name of a field of the examined documents: `f` for the reference field, `b` for that of the ids, `g` for the one
-/// of the two that is migrated, and `n` for the new references.
+/// Returns the name of a field of the examined documents: `f` for the reference field, `b` for the field of the ids, `g` for
+/// the migrated one of the two, and `n` for the new references.
 fn named(name: char, number: usize) -> String {
     format!("{name}{number}")
 }
@@ -91,7 +91,7 @@ impl FromReferences<'_> {
         ChunkedFind::by_number(self.selected(), most)
     }
 
-    /// Examines documents: the field `r` has the problem of one that cannot be migrated, or is null.
+    /// Examines documents: the field `r` is the problem of the document, or null.
     pub(crate) fn examined(&self, filter: Document) -> Vec<Document> {
         let mut read = doc! { "_id": 1, "size": { "$bsonSize": "$$ROOT" } };
         let mut migrated = Document::new();

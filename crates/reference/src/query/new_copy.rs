@@ -6,8 +6,8 @@ use super::expression::{is_missing, type_in, without_field};
 use crate::settings::copied::FieldPath;
 use crate::settings::{DELETED, ReferenceField, Settings};
 
-/// Returns a reference with the copy of the source in the variable `source`, for a value that is a document without a copy,
-/// or the name of the source.
+/// Returns a reference with the copy of the source in the variable `source`, for a document without a copy, or the name of
+/// the source.
 pub(crate) fn new_copy(settings: &Settings, field: &ReferenceField, value: &str, is_document: Document) -> Document {
     let version = settings.version.as_str();
     let leaves = field.copied.iter();
@@ -38,8 +38,8 @@ fn value_at(path: &FieldPath) -> Bson {
     }
 }
 
-/// Returns documents whose merge has the values at the targets, without those that are missing. A document with several
-/// of them is at the position of the first one that exists.
+/// Returns documents whose merge has the values at the targets, except missing ones. A document with several is at the
+/// position of the first one that exists.
 fn copied(leaves: &[(&[String], Bson)]) -> Vec<Document> {
     let mut parts = Vec::new();
     let mut rest = leaves;
@@ -62,8 +62,8 @@ fn copied(leaves: &[(&[String], Bson)]) -> Vec<Document> {
     parts
 }
 
-/// Returns the fields of a document that are neither reserved nor copied. One that has copied fields is merged with that
-/// of the copy. Another value at such a path is dropped.
+/// Returns the fields of a document that are neither reserved nor copied. A field that has copied fields is merged with the
+/// copy's. Another value at such a path is dropped.
 fn own_fields(own: &str, copy: &str, reserved: &[&str], targets: &[&[String]]) -> Bson {
     let mut fields = Bson::from(own);
     let whole = targets.iter().filter(|target| target.len() == 1);

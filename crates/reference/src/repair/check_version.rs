@@ -19,8 +19,7 @@ impl Fits for Shared {
     }
 }
 
-/// Refuses sources with a version that no repository has written: an update of a source would increment a number of the
-/// application.
+/// Refuses sources with a version that no repository has written, which an update of a source would increment.
 async fn check_version(shared: &Shared, conn: &mut Conn<'_>) -> Result<()> {
     let version = shared.settings.version.as_str();
     let Some(source) = find(conn, &shared.sources, with_version(version)).await? else {
@@ -38,8 +37,7 @@ async fn check_version(shared: &Shared, conn: &mut Conn<'_>) -> Result<()> {
         .of_collection(&shared.sources))
 }
 
-/// Returns whether a repository can have written versions: copies have them, or another repository copies the sources. The
-/// indexes prove nothing, because the manual's recipe has them too.
+/// Returns whether a repository can have written versions: copies have them, or another repository copies the sources.
 async fn is_of_repository(shared: &Shared, version: &str, conn: &mut Conn<'_>) -> Result<bool> {
     for field in shared.settings.followed() {
         let with_copy = doc! { field.path(version): { "$exists": true } };

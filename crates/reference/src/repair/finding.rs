@@ -1,7 +1,7 @@
 //! Problems of references.
 
 /// A problem of a reference. Its `document_id` is the `_id` of the referring document, its `fields` the field with the
-/// reference, such as `customer`, and its `related_id` the `_id` of the source, which a value that is not a reference lacks.
+/// reference, such as `customer`, and its `related_id` the `_id` of the source, if there is one.
 pub type Finding = mongo_patterns_core::verify::Finding<Problem>;
 /// The repair of a finding.
 pub type Repaired = mongo_patterns_core::verify::Repaired<Problem, Unrepaired>;
@@ -29,7 +29,7 @@ mongo_patterns_core::problems! {
             source_version: u64,
         } =
             "the copy has the version {version}, and its source only the version {source_version}: repair() raises the version of the source, and copies it again",
-        /// There is no source, and the copy is not marked as that of a deleted one.
+        /// There is no source, and the copy is not marked as deleted.
         SourceMissing =
             "the source does not exist: insert it again, or call repair() with on_missing(..) to keep the copy or clear the reference",
         /// The copy has no valid version: another program inserted the document.
@@ -44,7 +44,7 @@ mongo_patterns_core::problems! {
         NotAReference =
             "the value is not a document with the `_id` of a source: migrate ids with migrate_from_references(), set a reference, or remove the field",
         /// Sources have the same value of the [source key](crate::ReferenceRepositoryBuilder::source_key), or none. The
-        /// `document_id` is this value. Only found while the unique index does not exist, which they prevent.
+        /// `document_id` is this value. Only found without the unique index.
         DuplicateSourceKey {
             /// The number of these sources.
             sources: u64,

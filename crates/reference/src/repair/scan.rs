@@ -4,13 +4,13 @@
 //!
 //! ## Why is the comparison not a `$lookup`?
 //!
-//! A batch of documents and one read of their sources need no join. The copy is read before its source, so a copy that is
-//! newer is never due to the order of the reads.
+//! A batch of documents and one read of their sources need no join. The copy is read before its source, so a newer copy is
+//! never due to the order of the reads.
 //!
 //! ## Why is every problem read twice?
 //!
-//! Between two commands of a writer, a copy can be outdated or without a source. A second read of the documents of a batch
-//! with problems, after a pause, only confirms what has not changed.
+//! Between two commands of a writer, a copy can be outdated or without a source. A second read, after a pause, only confirms
+//! what has not changed.
 
 use std::collections::HashMap;
 
@@ -36,7 +36,7 @@ use crate::settings::{ReferenceField, Settings};
 pub(crate) struct Found<'a> {
     pub(crate) finding: Finding,
     pub(crate) field: &'a ReferenceField,
-    /// Whether the copy is marked as that of a deleted source.
+    /// Whether the copy is marked as deleted.
     pub(crate) is_deleted: bool,
     /// The version of the copy as it is stored.
     pub(crate) version: Option<Bson>,

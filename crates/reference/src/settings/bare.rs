@@ -30,9 +30,6 @@ impl FieldNames {
     }
 
     /// Returns the reference fields of the repository's own documents with the fields of their ids.
-    ///
-    /// # Errors
-    /// [`Configuration`](ErrorKind::Configuration) and [`InvalidArgument`](ErrorKind::InvalidArgument).
     pub(crate) fn checked<'a>(&self, settings: &'a Settings) -> Result<Vec<BareField<'a>>> {
         let in_place = |field: &'a ReferenceField| BareField {
             field,

@@ -12,10 +12,6 @@ pub(crate) struct FieldPath(Vec<String>);
 
 impl FieldPath {
     /// Checks a path.
-    ///
-    /// # Errors
-    /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when a part is empty, an operator, or a number, which
-    /// the server takes for a position in an array, and when the first part is `_id`.
     pub(crate) fn new(path: &str) -> Result<Self> {
         let mut parts = Vec::new();
         for part in path.split('.') {
@@ -96,8 +92,8 @@ impl FieldPath {
         document.remove(last);
     }
 
-    /// Returns whether an update can change the value at the path: it changes the path, a path in it, or a document that
-    /// has it.
+    /// Returns whether an update can change the value at the path: it changes the path, a path in it, or a document around
+    /// it.
     pub(crate) fn is_changed_by(&self, update: &Operators) -> bool {
         let mut parents = (1..self.0.len()).map(|parts| self.0[..parts].join("."));
         let whole = |parent: String| update.changes_of(&parent).any(|change| change.is_whole);

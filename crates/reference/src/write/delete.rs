@@ -17,7 +17,7 @@ use crate::settings::ReferenceField;
 use crate::write::is_in_transaction;
 use crate::write::sweep::update_copies;
 
-/// A source to delete, by the repository of its references or through other ones.
+/// A source to delete, by the repository of its references or through others.
 #[derive(Clone, Copy)]
 pub(crate) struct Deletion<'a> {
     pub(crate) shared: &'a Shared,
@@ -84,8 +84,8 @@ impl Deletion<'_> {
         }
     }
 
-    /// Does what [`restrict`](Self::restrict) does. A new reference of another transaction writes the source, so that one of
-    /// the two conflicts.
+    /// Does what [`restrict`](Self::restrict) does. A new reference of another transaction writes the source, so one of the
+    /// two conflicts.
     async fn restrict_in_transaction(self, conn: &mut Conn<'_>) -> Result<DeletedSource> {
         let found = find_source(self.shared, self.id, conn).await?.is_some();
         if self.is_referenced(found, conn).await? {
@@ -95,8 +95,8 @@ impl Deletion<'_> {
         Ok(DeletedSource { found, copies: 0 })
     }
 
-    /// Deletes the source, and then marks its copies or removes the references. A call after an interrupted one finds no
-    /// source, and completes the rest.
+    /// Deletes the source, and then marks its copies or removes the references. A call after an interruption completes the
+    /// rest.
     async fn delete_with_references(self, rule: OnReferences, conn: &mut Conn<'_>) -> Result<DeletedSource> {
         let Self { shared, id, .. } = self;
         let found = self.delete(query::by_id(id), conn).await?;
@@ -131,7 +131,7 @@ impl Deletion<'_> {
         .await
     }
 
-    /// Returns whether any document refers to the source. To one that does not exist, a copy that was kept refers on purpose.
+    /// Returns whether any document refers to the source. To an absent one, a copy that was kept refers on purpose.
     async fn is_referenced(self, found: bool, conn: &mut Conn<'_>) -> Result<bool> {
         let Self { shared, id, .. } = self;
         for field in shared.again(shared.settings.references.iter(), conn) {
@@ -150,7 +150,7 @@ impl Deletion<'_> {
     }
 }
 
-/// Deletes a source that matches through other repositories, in a transaction. What that keeps has no mark.
+/// Deletes a source that matches through other repositories, in a transaction, and keeps it without a mark.
 async fn delete_through(
     shared: &Shared,
     id: &Bson,

@@ -19,10 +19,7 @@ use crate::settings::ReferenceField;
 use crate::write::is_in_transaction;
 use crate::write::settle::{Placed, new_copy, read_sources, settle, stored};
 
-/// Returns the reference field of a call: that of this name, or the first.
-///
-/// # Errors
-/// [`InvalidArgument`](ErrorKind::InvalidArgument) when there is none, or when it is not of the kind that the call is for.
+/// Returns the reference field of a call: the field of this name, or the first.
 pub(crate) fn field_of<'a>(shared: &'a Shared, name: Option<&str>, is_array: bool) -> Result<&'a ReferenceField> {
     let is_named = |field: &&ReferenceField| name.is_none_or(|name| field.name.as_str() == name);
     let field = shared.settings.own().find(is_named).ok_or_else(|| {
@@ -169,7 +166,7 @@ impl Change<'_> {
     }
 }
 
-/// Removes a reference: the one of the field, or that to this source of an array.
+/// Removes a reference: of the field, or to this source of an array.
 pub(crate) async fn remove(
     shared: &Shared,
     field: &ReferenceField,

@@ -5,8 +5,8 @@
 //! ## Why are the sources locked?
 //!
 //! The copies of a document in a trash are as old as its deletion, and its sources may be gone. No update of a source and no
-//! check for references sees the document before its transaction commits. So the transaction locks the sources, as that of
-//! an [insert](super::insert) does: a later update of a source, or its deletion, waits, and then finds the document.
+//! check for references sees the document before its transaction commits. So the transaction locks the sources, as an
+//! [insert](super::insert) does.
 
 use futures::future::BoxFuture;
 use mongo_patterns_core::conn::Conn;
@@ -27,8 +27,8 @@ use crate::settings::{DELETED, ReferenceField};
 use crate::write::settle::unmark_all;
 
 /// A restored document refers to existing sources, and its copies are current. Copies of a
-/// [snapshot](crate::Reference::snapshot) stay as they are, and so do copies that `KeepCopy` has marked as those of a deleted
-/// source. A source that does not exist is [`NotFound`](ErrorKind::NotFound), and nothing is restored.
+/// [snapshot](crate::Reference::snapshot) stay as they are, and so do copies that `KeepCopy` has marked as deleted. A
+/// missing source is [`NotFound`](ErrorKind::NotFound), and nothing is restored.
 ///
 /// It takes four round trips, or one more for each source that another client is deleting.
 // proof: together::restored::no_restored_order_dangles_beside_writers_of_sources

@@ -26,11 +26,8 @@ pub(crate) struct Placed<'a> {
     pub(crate) version: u64,
 }
 
-/// Reads the sources of new copies, by [distinct] names. In a transaction of the caller, locks them first: other writers of the sources wait for
-/// its end, or conflict.
-///
-/// # Errors
-/// [`NotFound`](ErrorKind::NotFound) when one does not exist.
+/// Reads the sources of new copies, by [distinct] names. In a transaction of the caller, locks them first: other writers of
+/// the sources wait for its end, or conflict.
 pub(crate) async fn read_sources(shared: &Shared, names: &[Bson], conn: &mut Conn<'_>) -> Result<Sources> {
     if names.is_empty() {
         return Ok(Sources::default());
@@ -50,8 +47,7 @@ pub(crate) async fn read_sources(shared: &Shared, names: &[Bson], conn: &mut Con
     Ok(sources)
 }
 
-/// Removes the marks of deletions from sources that the transaction has locked: a deletion that has checked the references
-/// must check them again.
+/// Removes the marks of deletions from locked sources: a deletion must check the references again.
 pub(crate) async fn unmark_all(shared: &Shared, sources: &Sources, conn: &mut Conn<'_>) -> Result<()> {
     for source in sources.iter() {
         unmark(shared, source, conn).await?;
@@ -59,8 +55,8 @@ pub(crate) async fn unmark_all(shared: &Shared, sources: &Sources, conn: &mut Co
     Ok(())
 }
 
-/// Removes the mark of a deletion from a source, so that the deletion checks the references again. Returns `false` if it
-/// has another mark by now, or was deleted.
+/// Removes the mark of a deletion from a source, so that the deletion checks the references again. Returns `false` if it has
+/// another mark by now, or was deleted.
 pub(crate) async fn unmark(shared: &Shared, source: &Source, conn: &mut Conn<'_>) -> Result<bool> {
     let Some(mark) = source.mark else { return Ok(true) };
     let filter = query::marked(&source.id, mark);
@@ -68,13 +64,9 @@ pub(crate) async fn unmark(shared: &Shared, source: &Source, conn: &mut Conn<'_>
     Ok(updated.matched_count > 0)
 }
 
-/// Makes copies that a call has stored in a document current: reads their sources again, updates the copies that are
-/// older, and stops deletions of the sources. Returns the copies whose source was deleted, which are still there.
-///
-/// In a transaction of the caller there is nothing to do, because the sources are locked.
-///
-/// # Errors
-/// [`Contention`](ErrorKind::Contention) when deletions of a source exhausted the retry policy.
+/// Makes copies that a call has stored in a document current: reads their sources again, updates older copies, and stops
+/// deletions of the sources. Returns the copies whose source was deleted, which are still there. In a transaction of the
+/// caller there is nothing to do.
 pub(crate) async fn settle<'a>(
     shared: &Shared,
     document: &Bson,

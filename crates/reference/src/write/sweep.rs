@@ -43,14 +43,14 @@ pub(crate) async fn sweep_field(
     update_copies(shared, field, &update, conn).await
 }
 
-/// Returns whether a stored value is not a document with the path of an update. Another program has stored it.
+/// Returns whether a stored value, of another program, is not a document with the path of an update.
 fn is_blocked(error: &Error) -> bool {
     const PATH_NOT_VIABLE: i32 = 28;
     error.as_driver_error().and_then(error::code) == Some(PATH_NOT_VIABLE)
 }
 
-/// Updates copies in many documents. Idempotent, so it is retried after an error whose outcome is unknown. Returns the
-/// number of documents that the last attempt changed.
+/// Updates copies in many documents. Idempotent, so it is retried after an unknown outcome. Returns the number of documents
+/// that the last attempt changed.
 pub(crate) async fn update_copies(
     shared: &Shared,
     field: &ReferenceField,
@@ -84,8 +84,7 @@ pub(crate) async fn update_copies(
     }
 }
 
-/// Updates the outdated copies of all sources: reads the lowest version of the copies of each source, and compares it with
-/// that of the source.
+/// Updates the outdated copies of all sources, by the lowest version of the copies of each source.
 pub(crate) async fn sweep_all(shared: &Shared) -> Result<()> {
     let settings = &shared.settings;
     for field in settings.followed() {
@@ -112,8 +111,8 @@ pub(crate) async fn sweep_all(shared: &Shared) -> Result<()> {
     Ok(())
 }
 
-/// Removes the mark of a deleted source from all copies that follow it. Returns the number of changed documents; `None` if it
-/// was deleted concurrently, and they are marked again.
+/// Removes the mark of a deleted source from all copies that follow it. Returns the number of changed documents; `None` if
+/// it was deleted concurrently, and they are marked again.
 pub(crate) async fn unmark_deleted(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Option<u64>> {
     let mut copies = 0;
     for field in shared.again(shared.settings.followed(), conn) {

@@ -12,8 +12,9 @@ use super::run::RELEASED_WITHIN;
 use super::{Migrations, NAME};
 
 impl Migrations {
-    /// Records that a step was applied by hand, and who did it, so that no instance runs it. Returns `false`, with nothing changed,
-    /// if it is recorded already. The list of steps of this value does not matter.
+    /// Records that a step was applied by hand, and who did it, so that no instance runs it.
+    ///
+    /// Returns `false`, with nothing changed, if it is recorded already. The list of steps of this value does not matter.
     ///
     /// ```no_run
     /// # use mongo_patterns::schema::Migrations;
@@ -32,14 +33,14 @@ impl Migrations {
     /// The step is recorded or not, and the lease ends after its time to live. Call it again.
     ///
     /// # Errors
-    /// - [`Contention`](ErrorKind::Contention): an instance runs steps for longer than [`max_wait`](Self::max_wait) allows, nothing was
-    ///   changed.
+    /// - [`Contention`](ErrorKind::Contention): an instance runs steps for longer than [`max_wait`](Self::max_wait) allows.
     pub fn mark(&self, step: impl Into<String>, by: impl Into<String>) -> ActionFuture<'_, bool> {
         self.change("mark", step.into(), by.into(), true)
     }
 
-    /// Removes a step from the record, so that the next instance runs it again, and records who did it. Returns `false`, with nothing
-    /// changed, if it is not recorded.
+    /// Removes a step from the record, so that the next instance runs it again, and records who did it.
+    ///
+    /// Returns `false`, with nothing changed, if it is not recorded.
     ///
     /// ```no_run
     /// # use mongo_patterns::schema::Migrations;
@@ -50,10 +51,10 @@ impl Migrations {
     /// ```
     ///
     /// # Cost
-    /// That of [`mark`](Self::mark).
+    /// As [`mark`](Self::mark).
     ///
     /// # Cancel safety
-    /// That of [`mark`](Self::mark).
+    /// As [`mark`](Self::mark).
     ///
     /// # Errors
     /// - The errors of [`mark`](Self::mark).
@@ -61,8 +62,8 @@ impl Migrations {
         self.change("unmark", step.into(), by.into(), false)
     }
 
-    /// Ends the lease of an instance that is gone, so that the next one begins at once, and records who did it. Returns whether an
-    /// instance had the lease.
+    /// Ends the lease of an instance that is gone, so that the next one begins at once, and records who did it. Returns
+    /// whether an instance had the lease.
     ///
     /// An instance that still runs loses the lease: its step is dropped, and the server may execute its last command.
     ///

@@ -25,9 +25,6 @@ pub(crate) fn check_names(names: &[&str]) -> Result<()> {
 }
 
 /// Returns the positions of the steps that are to be run, in the order of the list.
-///
-/// # Errors
-/// [`SettingsMismatch`](ErrorKind::SettingsMismatch) when the list and the applied steps contradict each other.
 pub(crate) fn pending(names: &[&str], applied: &[AppliedStep], is_any_order: bool) -> Result<Vec<usize>> {
     let is_applied: HashSet<&str> = applied.iter().map(|step| step.name.as_str()).collect();
     let pending: Vec<usize> = (0..names.len()).filter(|at| !is_applied.contains(names[*at])).collect();

@@ -25,7 +25,7 @@ pub(crate) struct Stored {
     pub(crate) steps: Vec<AppliedStep>,
     /// Since when an instance has the lease.
     pub(crate) running_since: Option<DateTime>,
-    /// The step whose outcome is unknown, if the instance that has the lease failed in one.
+    /// The step whose outcome is unknown, if the lease's instance failed in one.
     pub(crate) failed: Option<String>,
 }
 

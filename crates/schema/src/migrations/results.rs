@@ -7,11 +7,9 @@ use serde::Serialize;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Applied {
-    /// The steps that this call has run, in their order. Empty if all had been applied before, or by another instance
-    /// while this one waited.
+    /// The steps that this call has run, in their order.
     pub steps: Vec<String>,
-    /// The applied steps that this list does not have: those of a later release, or old ones that were deleted from the
-    /// list.
+    /// The applied steps that this list lacks: of a later release, or deleted from the list.
     pub unknown: Vec<String>,
 }
 

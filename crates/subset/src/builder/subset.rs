@@ -33,11 +33,11 @@ impl Subset {
         }
     }
 
-    /// Sets the order of the children, of which the first ones are embedded: a sort as in MongoDB, such as
-    /// `{ published_date: -1 }`, with 1 for the smallest value first and -1 for the greatest one. Required.
+    /// Sets the order of the children, as a sort in MongoDB, such as `{ published_date: -1 }`: 1 for the smallest value
+    /// first, -1 for the greatest. Required.
     ///
-    /// A further field orders the children that are equal in the fields before it. Children that are equal in all fields
-    /// are ordered by their id, in the direction of the last field.
+    /// A further field orders the children that are equal in the fields before it. Equal children are ordered by their id,
+    /// in the direction of the last field.
     ///
     /// Values have MongoDB's order, across all types. A missing field is ordered as `null`, before all other values.
     pub fn sort(mut self, sort: Document) -> Self {
@@ -51,8 +51,7 @@ impl Subset {
         self
     }
 
-    /// Sets the fields of a child that are embedded, in addition to its id. By default all but `_id` and the parent
-    /// field.
+    /// Sets the embedded fields of a child, in addition to its id. By default all except `_id` and the parent field.
     pub fn embedded_fields<F: Into<String>>(mut self, fields: impl IntoIterator<Item = F>) -> Self {
         self.embedded_fields = Some(fields.into_iter().map(Into::into).collect());
         self
@@ -61,13 +60,11 @@ impl Subset {
     /// Sets a query that embedded children match, such as `{ stars: { $gte: 4 } }`. By default all children do.
     ///
     /// A query has plain values, `$eq`, `$ne`, `$gt`, `$gte`, `$lt`, `$lte`, `$in`, `$nin`, `$exists` and `$not`, and
-    /// `$and`, `$or` and `$nor`. Other operators, regular expressions and `undefined` are refused, because the server could
-    /// refuse them after it has stored a child.
+    /// `$and`, `$or` and `$nor`. All else is refused, because the server could refuse it after it has stored a child.
     ///
     /// # Cost
-    /// The server examines the children in their order until it has found enough that match: all children of the parent, if
-    /// too few of them do. Comparisons of the first field of the order limit them by the index, so order by a field that the
-    /// query compares if few children match.
+    /// The server examines the children in their order until enough match, or all children of the parent. If few children
+    /// match, order by a field that the query compares.
     pub fn filter(mut self, filter: Document) -> Self {
         self.filter = filter;
         self

@@ -19,9 +19,6 @@ pub(crate) struct Child {
 
 impl Child {
     /// Encodes a child and checks it.
-    ///
-    /// # Errors
-    /// Those of an insert for which nothing is sent.
     pub(crate) fn of<C: Serialize>(settings: &Settings, child: &C) -> Result<Self> {
         let document = bson::serialize_to_raw_document_buf(child).map_err(|error| {
             let message =

@@ -30,9 +30,6 @@ impl Embedded {
     }
 
     /// Returns the fields of the parent with their arrays.
-    ///
-    /// # Errors
-    /// Those of the driver, for a child that is not valid BSON.
     pub(crate) fn fields(&self, settings: &Settings) -> Result<Document> {
         let subsets = settings.subsets.iter().zip(&self.0);
         let fields = subsets.map(|(subset, children)| {
@@ -70,9 +67,7 @@ impl ParentState {
     }
 
     /// Returns the ids of the children that an unmanaged parent embeds in each subset, or `None` for a parent with a
-    /// version.
-    ///
-    /// They equal [`ids_of`](crate::query::embedded_ids::ids_of), but are `null` for a subset that is not an array.
+    /// version. They equal [`ids_of`](crate::query::embedded_ids::ids_of), but are `null` for a subset that is not an array.
     pub(crate) fn ids_of_subsets(&self, settings: &Settings) -> Option<Vec<Bson>> {
         if self.version.is_some() {
             return None;

@@ -10,12 +10,11 @@ use crate::settings::subset::{CheckedSubset, Direction};
 
 /// A position among the children of a parent, from a [page](mongo_patterns_core::list::Page) of them.
 ///
-/// Its text is safe in a URL. It has two characters for each byte of its values: order the children by short values if
-/// tokens are part of URLs.
+/// Its text is safe in a URL, with two characters for each byte of its values: order the children by short values.
 ///
-/// A token contains the values by which a child is ordered, and its id: do not hand it to someone who must not see
-/// them. A forged token can only select another position among the children of the parent that the service passes. A
-/// token stays valid when its child moves or is deleted.
+/// A token contains the values by which a child is ordered, and its id: do not hand it to someone who must not see them. A
+/// forged token can only select another position among the children of the parent that the service passes. A token stays
+/// valid when its child moves or is deleted.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ChildToken {
@@ -43,10 +42,6 @@ impl ChildToken {
     }
 
     /// Returns the values of the order.
-    ///
-    /// # Errors
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument) when it is of another order or the order has another number of fields,
-    /// and for a position that no child can have. The server would refuse it too, but with an unclear error.
     pub(crate) fn values(&self, settings: &Settings, subset: &CheckedSubset) -> Result<&[Bson]> {
         let is_array = |value: &Bson| matches!(value, Bson::Array(_));
         // The order ends with the id. A child that another program stored may have none, and an edge has none.

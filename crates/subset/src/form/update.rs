@@ -4,14 +4,12 @@
 //!
 //! ## Why does a pipeline have only `$set` and `$unset`?
 //!
-//! Their paths show which fields they write, so that the parent and the id of a child stay. The result of `$replaceWith` and
-//! `$project` can lack both.
+//! Their paths show which fields they write. The result of `$replaceWith` and `$project` can lack the parent and the id.
 //!
 //! ## Why does a pipeline end with a stage for the order and for figures?
 //!
-//! The value of an expression is unknown before the server computes it. An array in the order would put a child at several
-//! positions, and one of a figure would count as several values. The last stage converts an array to a date, which
-//! fails, and the server changes nothing.
+//! The value of an expression is unknown before the server computes it. An array would put a child at several positions, or
+//! count as several values. The last stage converts an array to a date, which fails, and the server changes nothing.
 
 use mongo_patterns_core::update::{Fixed, Operator, Operators, check_path, stage_paths};
 #[allow(unused_imports)] // the links of the documentation use it
@@ -27,9 +25,6 @@ const OF_CHILD: &str =
 const ID: &str = "the update changes the `_id` of the child, which is immutable, nothing was stored: omit it";
 
 /// Checks an update, and returns what to send.
-///
-/// # Errors
-/// [`InvalidArgument`](ErrorKind::InvalidArgument) for an invalid update, and for fields that cannot be changed.
 pub(crate) fn checked_update(settings: &Settings, update: UpdateModifications) -> Result<UpdateModifications> {
     let fixed = [
         (settings.parent.as_str(), OF_CHILD),

@@ -1,5 +1,4 @@
-//! The migration from embedded children: checks, then chunk by chunk a copy and a rebuild, then a scan for stale
-//! parents.
+//! The migration from embedded children: checks, then chunk by chunk a copy and a rebuild, then a scan for stale parents.
 
 use mongo_patterns_core::catalog::Record;
 use mongo_patterns_core::conn::Conn;
@@ -105,8 +104,7 @@ impl FromEmbedded<'_> {
         }
     }
 
-    /// Waits for a copy of an earlier call, which the server may still execute for a client that was killed. One that
-    /// begins later finds that the record is not its own.
+    /// Waits for a copy of an earlier call, which the server may still execute for a killed client.
     async fn wait_for_earlier_copy(&self, conn: &mut Conn<'_>) -> Result<()> {
         let policy = RetryPolicy::default().with_max_attempts(u32::MAX);
         let mut attempts = policy.start();

@@ -34,13 +34,13 @@ pub(super) fn arrays(settings: &Settings) -> Vec<String> {
     subsets.map(|subset| format!("${}", subset.field)).collect()
 }
 
-/// The ids of the children in one array, or an array of those in each of several.
+/// The ids of the children in one array, or an array of them for several.
 pub(super) fn ids_of(settings: &Settings, arrays: &[String]) -> Bson {
     let ids = arrays.iter().map(|array| embedded_ids(settings, array).into());
     one_or_all(ids.collect())
 }
 
-/// The value of one subset, or an array of those of several.
+/// The value of one subset, or an array of values for several.
 pub(super) fn one_or_all(mut values: Vec<Bson>) -> Bson {
     match values.len() {
         1 => values.remove(0),
@@ -48,8 +48,8 @@ pub(super) fn one_or_all(mut values: Vec<Bson>) -> Bson {
     }
 }
 
-/// The ids of the children in an array, in their order. A child without an id has `null`. A value that is not an array
-/// stays as it is.
+/// The ids of the children in an array, in their order, with `null` for a missing one. Another value than an array stays as
+/// it is.
 pub(crate) fn embedded_ids(settings: &Settings, array: &str) -> Document {
     let id = format!("$$child.{}", settings.child_id);
     let ids = doc! { "$map": { "input": array, "as": "child", "in": id } };

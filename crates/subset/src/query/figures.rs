@@ -5,13 +5,13 @@
 //! ## Why is a count by value an array, and not a document with the values as its names?
 //!
 //! A value of a child can be of any type: a text with dots or `$`, a date, or both 5 and "5". As a name it would be a path
-//! in every later update, or equal to another value. In an array of `{ value, count }` it stays a value. The array is
-//! sorted by value, so that equal counts are equal arrays.
+//! in every later update. In an array of `{ value, count }` it stays a value. The array is sorted by value, so that equal
+//! counts are equal arrays.
 //!
 //! ## Why are minimum and maximum read and not changed by a write?
 //!
-//! If the smallest value is removed, only the children know the next one. The index has it as its first key, and the
-//! command that reads the first children reads it too.
+//! If the smallest value is removed, only the children know the next one. The index has it as its first key, and the command
+//! that reads the first children reads it too.
 //!
 //! ## Why does a transaction read by `$lookup`, and not by `$unionWith`?
 //!
@@ -29,14 +29,14 @@ use crate::settings::figure::{Figure, Kind};
 
 /// The field of a row with the number of the source that it belongs to.
 const SOURCE: &str = "source";
-/// The field of a row with a minimum or a maximum: the number of the figure. Its value is in [`VALUE`].
+/// The field of a row with a minimum or a maximum: the number of the figure, with its value in [`VALUE`].
 pub(crate) const EXTREME: &str = "extreme";
 pub(crate) const VALUE: &str = "value";
 /// The field of a row with the changed child.
 pub(crate) const CHANGED: &str = "changed";
 
-/// Returns the stages that compute the figures of a field of the children that they get: one row, or none without
-/// children. With `total` also the number of children, and with `magnitude` the sum of the magnitudes of doubles.
+/// Returns the stages that compute the figures of a field of the children: one row, or none without children. With `total`
+/// also the number of children, and with `magnitude` the sum of the magnitudes of doubles.
 pub(super) fn figures(settings: &Settings, of: &FieldName, total: bool, magnitude: bool) -> Vec<Document> {
     let value = format!("${of}");
     let has = |kind| {
@@ -129,8 +129,7 @@ pub(crate) fn of_rows(settings: &Settings, rows: &[RawDocumentBuf]) -> Document 
         .collect()
 }
 
-/// Returns the first children of a parent for each subset, its minima and maxima, and a child as it is now: a row each. None
-/// without children.
+/// Returns the first children of a parent for each subset, its minima and maxima, and a child as it is now: a row each.
 pub(crate) fn first_children_and_values(
     settings: &Settings,
     children: &str,

@@ -5,12 +5,12 @@
 //! ## Why does one command read the children of all subsets?
 //!
 //! A write then needs as many round trips for several subsets as for one. Outside a transaction the subsets are not of one
-//! moment. Each is read after the version of the parent, which is all that a refresh requires of it.
+//! moment. Each is read after the version of the parent, as a refresh requires.
 //!
 //! ## Why does it begin with the first subset?
 //!
-//! That one has no filter, so it is empty only if the parent has no children. Then all other subsets are empty too, and
-//! need no row.
+//! It has no filter, so it is empty only if the parent has no children. Then all other subsets are empty too, and need no
+//! row.
 //!
 //! ## Why is the whole child read before its embedded fields are projected?
 //!
@@ -38,8 +38,7 @@ pub(crate) fn of_all_subsets(settings: &Settings, children: &str, parent: &Bson)
     }
 }
 
-/// Returns the first children of a parent for each subset, and the rows of other pipelines over the children. None without
-/// children.
+/// Returns the first children of a parent for each subset, and the rows of other pipelines over the children.
 pub(super) fn with_others(
     settings: &Settings,
     children: &str,

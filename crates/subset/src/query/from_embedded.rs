@@ -4,24 +4,22 @@
 //!
 //! ## Why does a copy look for missing children before it reads the parent?
 //!
-//! A writer may have deleted a missing child after its parent was migrated. If the parent is read last and has no
-//! version, no repository has deleted any child before the lookup. In the other order, a child that is deleted in
-//! between would be inserted again.
+//! A writer may have deleted a missing child after its parent was migrated. If the parent is read last and has no version,
+//! no repository has deleted any child before the lookup. In the other order, a child that is deleted in between would be
+//! inserted again.
 //!
 //! ## Why does only one copy run at a time?
 //!
-//! No repository can delete children of a parent before all of them are copied, unless another copy is running. So a
-//! copy reads the record of the migration on the server, and a new call waits for the end of an earlier copy.
+//! No repository can delete children of a parent before all are copied, unless another copy is running. So a copy reads the
+//! record of the migration on the server, and a new call waits for the end of an earlier copy.
 //!
 //! ## Why are parents marked before their children are copied?
 //!
-//! A program that still embeds children could change or remove one that is copied already. The mark refuses it, by a
-//! condition in its own commands.
+//! A program that still embeds children could change or remove one that is copied already. The mark refuses it.
 //!
 //! ## Why are parents without children marked?
 //!
-//! So that no program embeds their first child after the migration has passed them. There is nothing to copy, so the mark is
-//! their version.
+//! So that no program embeds their first child after the migration has passed them. The mark is their version.
 //!
 //! ## Why does a copy compare ids in blocks?
 //!
@@ -50,8 +48,8 @@ pub(crate) struct EmbeddedChildren<'a> {
 }
 
 impl EmbeddedChildren<'_> {
-    /// Marks parents, so that the repository of embedded children refuses them: by a version that is null, with which they
-    /// are unmanaged for a subset, or by a number for those without children.
+    /// Marks parents, so that the repository of embedded children refuses them: by a null version, or by a number for
+    /// parents without children.
     pub(crate) fn mark(&self, parents: &[Bson]) -> (Document, Vec<Document>) {
         let due = [self.unmigrated(), self.without_version()];
         let filter = doc! { "_id": { "$in": parents }, "$or": due.to_vec() };

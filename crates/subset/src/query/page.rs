@@ -21,9 +21,6 @@ use crate::settings::Settings;
 use crate::settings::subset::{CheckedSubset, Direction};
 
 /// Returns the filter and the options of the find of a page.
-///
-/// # Errors
-/// [`InvalidArgument`](ErrorKind::InvalidArgument) for a token of another order.
 pub(crate) fn find_page(
     settings: &Settings,
     subset: &CheckedSubset,

@@ -5,7 +5,7 @@ use mongodb::bson::{Document, doc};
 
 use crate::settings::Settings;
 
-/// Returns the validator of the parents. One without a child has none of the fields before its first child.
+/// Returns the validator of the parents. A parent has none of the fields before its first child.
 pub(crate) fn parents(settings: &Settings) -> Document {
     let subsets = settings.subsets.iter().map(|subset| {
         let most = i64::from(subset.size);

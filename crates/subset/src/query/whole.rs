@@ -4,20 +4,19 @@
 //!
 //! ## Why does a rebuild for another order write every parent?
 //!
-//! A refresh may have read the children by the old order before its index was dropped. Its write would succeed after
-//! the rebuild if the version were still the same.
+//! A refresh may have read the children by the old order before its index was dropped. Its write would succeed after the
+//! rebuild if the version were still the same.
 //!
 //! ## Why does the first attempt of a rebuild fail at a parent that another client has written?
 //!
-//! The other client may have read the children before the rebuild began, so the parent needs another check. A `$merge`
-//! does not report which documents it left unchanged, and a scan for stale parents costs nearly as much as the rebuild.
-//! If the attempt succeeds, no parent needs that check. It also fails at an unmanaged parent, so that it needs no lookup
-//! of the ids of all children.
+//! The other client may have read the children before the rebuild began, so the parent needs another check. A `$merge` does
+//! not report which documents it left unchanged, and a scan costs nearly as much as the rebuild. If the attempt succeeds, no
+//! parent needs that check. It also fails at an unmanaged parent, so that it needs no lookup of the ids of all children.
 //!
 //! ## Why is a condition a field, before a `$match` reads it?
 //!
-//! A `$match` copies the fields that its `$expr` reads into one document, and the server limits that to 16 MiB. An array of a
-//! parent and what it is compared with may be larger together. A field that is computed has no such limit.
+//! A `$match` copies the fields that its `$expr` reads into one document, and the server limits that to 16 MiB. A computed
+//! field has no such limit.
 
 mod columns;
 
@@ -37,7 +36,7 @@ pub(crate) const NOT_STORED: &str = "not_stored";
 /// The field with whether a stage selects a document.
 pub(crate) const SELECTED: &str = "selected";
 
-/// Returns fields of a parent in their order, with others after the first subset: the version, and what belongs to it.
+/// Returns fields of a parent in their order, with the version and its fields after the first subset.
 fn with_version(fields: impl IntoIterator<Item = (String, Bson)>, version: Document) -> Document {
     let mut fields = fields.into_iter();
     let mut document: Document = fields.by_ref().take(1).collect();
@@ -52,8 +51,8 @@ fn stored(settings: &Settings, columns: &[Column<'_>]) -> Document {
     doc! { "$project": with_version(columns.iter().map(Column::projected), version) }
 }
 
-/// Returns the ids and versions of stale parents, and which of several subsets are stale: among all, or one, of which it also
-/// counts the children that only a parent with a version embeds.
+/// Returns the ids and versions of stale parents, and which of several subsets are stale. For one parent, it also counts the
+/// children that only it embeds.
 pub(crate) fn stale(settings: &Settings, children: &str, parent: Option<&Bson>) -> Vec<Document> {
     let (comparison, differ) = compared(settings, children);
     let mut stages: Vec<Document> = parent.map(|id| doc! { "$match": by_id(id) }).into_iter().collect();
@@ -76,8 +75,7 @@ pub(crate) fn selected() -> Document {
     doc! { "$match": { SELECTED: true } }
 }
 
-/// Returns the ids and versions of all stale parents, and an empty row for each other one, which shows the progress of
-/// the server.
+/// Returns the ids and versions of all stale parents, and an empty row for each other parent, which shows the progress.
 pub(crate) fn stale_with_progress(settings: &Settings, children: &str) -> Vec<Document> {
     let (mut stages, differ) = compared(settings, children);
     let row = doc! { "_id": "$_id", "version": "$version" };
@@ -85,8 +83,7 @@ pub(crate) fn stale_with_progress(settings: &Settings, children: &str) -> Vec<Do
     stages
 }
 
-/// Returns the stages that compare parents with their children, and whether each subset and then each figure differs, as
-/// expressions.
+/// Returns the stages that compare parents with their children, and whether each subset and figure differs, as expressions.
 fn compared(settings: &Settings, children: &str) -> (Vec<Document>, Vec<Document>) {
     let mut columns = columns(settings);
     let mut stages = vec![stored(settings, &columns)];
@@ -110,12 +107,12 @@ pub(crate) enum RebuildScope<'a> {
     StaleAmong(&'a Document),
     /// Those among these.
     StaleOf(&'a [Bson]),
-    /// All of these, so that no concurrent refresh can write what it read earlier.
+    /// All of these, so that no concurrent refresh can write older children.
     AllOf(&'a [Bson]),
 }
 
-/// Writes the subsets of parents whose version is still the same. An unmanaged parent is written only if all children
-/// that it embeds are stored, and if it still embeds the same ones; with `keeps_embedded`, each parent.
+/// Writes the subsets of parents whose version is still the same. An unmanaged parent is written only if all children that
+/// it embeds are stored; with `keeps_embedded`, each parent.
 pub(crate) fn rebuild(
     settings: &Settings,
     parents: &str,
@@ -181,8 +178,7 @@ pub(crate) fn rebuild(
 /// The server's code for the error of [`rebuild_undisturbed`] at a parent that it must not write.
 pub(crate) const CONVERSION_FAILURE: i32 = 241;
 
-/// Writes the stale subsets. Fails at an unmanaged parent, and at a parent that another client has written since its
-/// version was read.
+/// Writes the stale subsets. Fails at an unmanaged parent, and at a parent that another client has written in between.
 pub(crate) fn rebuild_undisturbed(settings: &Settings, parents: &str, children: &str) -> Vec<Document> {
     let version = format!("${}", settings.version);
     let columns = columns(settings);
@@ -207,8 +203,8 @@ pub(crate) fn rebuild_undisturbed(settings: &Settings, parents: &str, children: 
     stages
 }
 
-/// Returns the stages that write parents: those that are due, with their next version, and each field as `set` has it by
-/// the paths of its new and its old value. `new` are the fields that they read of a new parent, except the columns.
+/// Returns the stages that write parents that are due, with their next version, and each field as `set` has it by the paths
+/// of its new and its old value.
 fn written<T: Into<Bson>>(
     settings: &Settings,
     parents: &str,
@@ -250,7 +246,7 @@ fn stored_arrays(columns: &[Column<'_>]) -> Vec<String> {
     subsets.map(Column::stored).collect()
 }
 
-/// The number of children that a parent with a version embeds, and their collection does not have, as an expression.
+/// The number of children that only a parent with a version has, as an expression.
 fn not_stored(settings: &Settings) -> Document {
     let ids = |array: &String| {
         let ids = embedded_ids(settings, array);

@@ -23,10 +23,7 @@ pub(crate) struct Children<'a, C> {
 }
 
 impl<'a, C> Children<'a, C> {
-    /// Creates the source of the pages. `field` is that of the subset, which is the first one by default.
-    ///
-    /// # Errors
-    /// [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for an invalid parent and an unknown subset.
+    /// Creates the source of the pages. `field` is the field of the subset, by default of the first one.
     pub(crate) fn new(shared: &'a Shared, parent: Result<DocumentId>, field: Option<&str>) -> Result<Self> {
         let settings = &shared.settings;
         let with_field = |field| settings.subsets.iter().find(|subset| subset.field.as_str() == field);

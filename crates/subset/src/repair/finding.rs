@@ -1,8 +1,8 @@
 //! Problems of stored parents and children.
 
-/// A problem of a parent. Its `document_id` is the `_id` of the parent, or the value in the parent field of its children;
-/// null for children without one. Its `fields` are those of the stale subsets, if a parent has
-/// [several](crate::SubsetRepositoryBuilder::subset), and its `document_ids` are those of children with the same id.
+/// A problem of a parent. Its `document_id` is the `_id` of the parent, or the value in the parent field of its children, or
+/// null. Its `fields` are the stale subsets, if a parent has [several](crate::SubsetRepositoryBuilder::subset), and its
+/// `document_ids` the children with the same id.
 pub type Finding = mongo_patterns_core::verify::Finding<Problem>;
 /// The repair of a finding.
 pub type Repaired = mongo_patterns_core::verify::Repaired<Problem, Unrepaired>;
@@ -12,12 +12,12 @@ mongo_patterns_core::problems! {
     #[serde(tag = "problem")]
     pub enum Problem {
         /// A subset is not the first of the parent's children, an embedded child differs from the stored one, or the
-        /// [total](crate::SubsetRepositoryBuilder::total_field) or one of
-        /// the [figures](crate::SubsetRepositoryBuilder#figures) is not that of the children.
+        /// [total](crate::SubsetRepositoryBuilder::total_field) or a [figure](crate::SubsetRepositoryBuilder#figures) does
+        /// not fit the children.
         Stale =
             "the subset is not the first of the children, or the total or a figure is not theirs: repair or refresh the parent",
-        /// A parent that a repository has written embeds children that their collection does not have: another program embedded
-        /// them, or deleted them from the collection.
+        /// A parent that a repository has written embeds children that their collection lacks: another program embedded
+        /// them, or deleted them there.
         NotStored {
             /// The number of these children.
             children: u64,
@@ -29,8 +29,8 @@ mongo_patterns_core::problems! {
             children: u64,
         } =
             "{children} children belong to a parent that does not exist: insert it, or delete them with delete_parent(..)",
-        /// Children of one parent have the same id, or none: another program inserted them. Only found while the unique index
-        /// does not exist, which they prevent.
+        /// Children of one parent have the same id, or none: another program inserted them. Only found without the unique
+        /// index.
         DuplicateChildId {
             /// The number of these children.
             children: u64,

@@ -26,8 +26,8 @@ pub(crate) async fn refresh_all(shared: &Shared) -> Result<RefreshedAll> {
     Ok(RefreshedAll { rebuilt_individually })
 }
 
-/// Rebuilds the stale subsets of all parents by one command. Returns whether it has succeeded: not if a parent is
-/// unmanaged, or if other clients have written a stale one concurrently.
+/// Rebuilds the stale subsets of all parents by one command. Returns whether it has succeeded: not if a parent is unmanaged
+/// or was written concurrently.
 async fn rebuild_undisturbed(shared: &Shared, conn: &mut Conn<'_>) -> Result<bool> {
     let (parents, children) = (&shared.parents, shared.children.name());
     let stages = whole::rebuild_undisturbed(&shared.settings, parents.name(), children);
@@ -39,7 +39,7 @@ async fn rebuild_undisturbed(shared: &Shared, conn: &mut Conn<'_>) -> Result<boo
     }
 }
 
-/// Rebuilds subsets by one command. With `keeps_embedded`, those of parents that embed children which are not stored stay.
+/// Rebuilds subsets by one command. With `keeps_embedded`, parents with embedded children that are not stored stay.
 pub(crate) async fn rebuild(
     shared: &Shared,
     conn: &mut Conn<'_>,
@@ -54,8 +54,8 @@ pub(crate) async fn rebuild(
     Ok(())
 }
 
-/// Rebuilds the subsets of all parents in chunks, and then those that are still stale. With `every`, it writes correct
-/// subsets too. Returns the number of parents, and of those that it rebuilt one by one.
+/// Rebuilds the subsets of all parents in chunks, and then single stale ones. With `every`, it writes correct subsets too.
+/// Returns the number of parents, and of parents that it rebuilt one by one.
 pub(crate) async fn rebuild_chunks(
     shared: &Shared,
     conn: &mut Conn<'_>,
@@ -80,11 +80,12 @@ pub(crate) async fn rebuild_chunks(
     Ok((progress.reporter.done(), rebuilt))
 }
 
-/// Rebuilds all subsets that are still stale, one by one, or those of the parents of a filter. Returns how many it wrote.
+/// Rebuilds all subsets that are still stale, one by one, or the subsets of the parents of a filter. Returns how many it
+/// wrote.
 ///
 /// # Errors
-/// At its end, if a parent embeds children that are not stored: [`NotMigrated`](ErrorKind::NotMigrated) if it is unmanaged, and
-/// with `keeps_embedded` [`CountMismatch`](ErrorKind::CountMismatch) if it has a version.
+/// At its end, if a parent embeds children that are not stored: [`NotMigrated`](ErrorKind::NotMigrated) if it is unmanaged,
+/// and with `keeps_embedded` [`CountMismatch`](ErrorKind::CountMismatch) if it has a version.
 pub(crate) async fn rebuild_stale(
     shared: &Shared,
     conn: &mut Conn<'_>,

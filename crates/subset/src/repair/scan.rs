@@ -1,5 +1,4 @@
-//! The scan for stale parents, and for children without a parent. Without the indexes, that for children with the same id.
-//! And the repair of what it finds.
+//! The scan for stale parents, and for children without a parent, or with the same id. And the repair of its findings.
 
 use futures::TryStreamExt;
 use mongo_patterns_core::action::ActionStream;
@@ -64,8 +63,7 @@ pub(crate) async fn find_problems(
 
 /// Reads the parent of a row of [`whole::stale`] again until two reads in sequence find it stale with the same version.
 ///
-/// An aggregation does not read a parent and its children at one point in time. But if the version has changed since
-/// the last read, the parent has been written from newer children.
+/// An aggregation does not read a parent and its children at one moment. But a new version was written from newer children.
 pub(super) async fn stale(shared: &Shared, row: &RawDocument) -> Result<Option<Finding>> {
     if row.as_bytes().len() == EMPTY {
         return Ok(None);
@@ -128,7 +126,7 @@ async fn aggregate(
     Ok(send::aggregate_rows(collection, stages, options::scan(batch_size)).await?)
 }
 
-/// Returns how many children only the parent of a row embeds, which has a version.
+/// Returns how many children only the parent of a row embeds.
 fn not_stored(row: &RawDocument) -> u64 {
     let children = row.get_i32(whole::NOT_STORED).ok();
     children.and_then(|children| children.try_into().ok()).unwrap_or(0)

@@ -19,7 +19,7 @@ pub(crate) enum Kind {
 #[derive(Clone, Debug)]
 pub(crate) struct Figure {
     pub(crate) kind: Kind,
-    /// The field of a child. For the number of children it is their id, which all of them have.
+    /// The field of a child. The number of children takes their id.
     pub(crate) of: FieldName,
     /// The field of the parent.
     pub(crate) field: FieldName,

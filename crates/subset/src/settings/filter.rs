@@ -4,9 +4,9 @@
 //!
 //! ## Why does a filter have only a few operators?
 //!
-//! The server reads the filter in every write, which fails if the server refuses it. `$where`, `$text` and
-//! `$near` are not allowed in a `$lookup`. The result of `$expr` can depend on the time, and a subset would change without a
-//! write. A pattern of a regular expression is known to be valid only by the server.
+//! The server reads the filter in every write, which fails if the server refuses it. `$where`, `$text` and `$near` are not
+//! allowed in a `$lookup`. The result of `$expr` can depend on the time. Only the server knows whether a regular expression
+//! is valid.
 //!
 //! ## Why does the catalog have a filter as pairs?
 //!

@@ -30,8 +30,7 @@ impl CheckedSubset {
             .collect()
     }
 
-    /// Returns whether the index of the order has all embedded fields. The server may then read them from the index: in the
-    /// order of its keys, and with `null` for missing ones.
+    /// Returns whether the index of the order has all embedded fields, from which the server may then read them.
     pub(crate) fn is_covered(&self) -> bool {
         let is_key = |field: &FieldName| self.order.iter().any(|(key, _)| key == field);
         let fields = self.embedded_fields.as_ref();

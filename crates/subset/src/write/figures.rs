@@ -5,7 +5,7 @@
 //! ## Why does a change return the child before it?
 //!
 //! A sum without the old value of a child is its new sum. `findAndModify` writes the child and returns it in one round trip.
-//! The child after the change comes with the first children, because an update can have operators.
+//! The child after the change comes with the first children.
 
 use mongo_patterns_core::Result;
 use mongo_patterns_core::conn::Conn;
@@ -81,8 +81,8 @@ impl Children {
         Some(before.as_bytes() != changed.as_bytes())
     }
 
-    /// Returns the write of a parent that changes its figures: a filter and an update. `None` if it has none, or if they
-    /// must be computed from all children.
+    /// Returns the write of a parent that changes its figures: a filter and an update. `None` without figures, or if all
+    /// children are needed.
     pub(super) fn change_of(
         &self,
         write: &ParentWrite<'_>,

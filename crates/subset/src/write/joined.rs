@@ -4,14 +4,14 @@
 //!
 //! ## Why do calls that wait for one parent share a transaction?
 //!
-//! Transactions that write one parent exclude each other, so one process sends one at a time. It takes as long for a
-//! hundred children as for one. So the children whose calls wait join the next transaction, in the
-//! [lane](mongo_patterns_core::lanes) of the parent. A call that meets no other keeps its own.
+//! Transactions that write one parent exclude each other, so one process sends one at a time. It takes as long for a hundred
+//! children as for one. So the children whose calls wait join the next transaction, in the
+//! [lane](mongo_patterns_core::lanes) of the parent.
 //!
 //! ## What if one child is refused?
 //!
-//! The transaction has no effect, and halves of the children are inserted in transactions of their own. The call of the refused
-//! child alone gets its error.
+//! The transaction has no effect, and halves of the children are inserted in transactions of their own. Only the call of the
+//! refused child gets its error.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use super::transactional;
 use crate::form::child::Child;
 use crate::repository::{Shared, WaitingInserts};
 
-/// Inserts a child in a transaction: with those of other calls, if one of them writes the parent.
+/// Inserts a child in a transaction: with other calls, if one of them writes the parent.
 pub(super) async fn insert(shared: &Arc<Shared>, child: Child) -> Result<Written> {
     let Child { parent, id, document } = child;
     let waiting = || WaitingInserts {

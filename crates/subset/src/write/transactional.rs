@@ -5,23 +5,23 @@
 //! ## When does a transaction write the child before the parent?
 //!
 //! When this process has written the parent in a transaction before, without a conflict. Such a parent has a version, and
-//! most probably still exists. So one update after the child sets the subset and increments the version, which saves a
-//! round trip. The guarantees are the same: the version changes in both orders, so of two transactions that began with the
-//! same version, one gets a write conflict.
+//! most probably still exists. So one update after the child sets the subset and increments the version, which saves a round
+//! trip. The version changes in both orders, so of two transactions that began with the same version, one gets a write
+//! conflict.
 //!
 //! ## Why is every further attempt in the other order?
 //!
-//! A transaction that writes the parent first detects a conflict by its first command. One that writes it last has
-//! sent three, and loses to all transactions that committed since it began. So a process whose transaction met a
-//! conflict writes that parent first, until a transaction succeeds at its first attempt.
+//! A transaction that writes the parent first detects a conflict by its first command. A transaction that writes it last has
+//! sent three, and loses to all transactions that committed since it began. So a process whose transaction met a conflict
+//! writes that parent first, until a transaction succeeds at its first attempt.
 //!
-//! The second attempt also decides what the first one cannot: whether the parent does not exist or is unmanaged, and
-//! which error a missing or existing child has then.
+//! The second attempt also decides whether the parent does not exist or is unmanaged, and which error a missing or existing
+//! child is.
 //!
 //! ## Why is a parent with a total or figures always written first?
 //!
-//! A [refresh](super::refresh_parent) of such a parent must win against all transactions. The parent that is locked from the start
-//! lets fewer of them win in a row.
+//! A [refresh](super::refresh_parent) of such a parent must win against all transactions. If transactions lock the parent
+//! from the start, fewer of them win in a row.
 
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::{Error, ErrorKind, Result, measure, transaction};

@@ -4,9 +4,9 @@
 //!
 //! ## Why is the write a `$merge` with a pipeline?
 //!
-//! Only an aggregation can look up the sources. A plain `$merge` would write back what it has read, over a concurrent
-//! change of the same document. The pipeline sees the document as it is when it is written, and changes only the fields
-//! of the references, and only if they are those that were read.
+//! Only an aggregation can look up the sources. A plain `$merge` would write back what it has read, over a concurrent change
+//! of the same document. The pipeline sees the current document, and changes only the fields of the references, if they are
+//! unchanged.
 
 use mongo_patterns_core::FieldName;
 use mongodb::bson::{Bson, Document, doc};
@@ -63,8 +63,8 @@ impl FromReferences<'_> {
         stages
     }
 
-    /// Compares the copies in a chunk with their sources: one row for each source that was updated, marked or deleted since
-    /// it was copied, by its `_id`, and one for the other documents. Their field `n` adds up to the migrated documents.
+    /// Compares the copies in a chunk with their sources: one row for each source that was updated, marked or deleted since,
+    /// by its `_id`, and one for the other documents. Their field `n` adds up to the migrated documents.
     pub(crate) fn second_read(&self, chunk: &[Bson]) -> Vec<Document> {
         let settings = self.settings;
         let version = settings.version.as_str();

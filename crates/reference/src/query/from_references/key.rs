@@ -4,7 +4,7 @@
 //!
 //! ## Why is the `_id` of such a document refused?
 //!
-//! It may be that of another source than the one with the key, and nothing says which of the two is right.
+//! The `_id` may be of another source than the key, and nothing says which is right.
 
 use mongodb::bson::{Document, doc};
 
@@ -48,7 +48,7 @@ impl FromReferences<'_> {
         }
     }
 
-    /// Returns the ids of all references in a field. Those by a key that no source has are their values.
+    /// Returns the ids of all references in a field. A key that no source has is its own value.
     pub(super) fn ids_by_key(&self, field: &ReferenceField, value: &str) -> Document {
         let named = doc! { "$ifNull": ["$$source._id", ELEMENT] };
         let named = with_source(self.order(), self.name_in(ELEMENT), named);

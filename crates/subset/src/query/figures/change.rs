@@ -4,7 +4,7 @@
 //!
 //! ## Why are sums of great or inexact numbers computed from scratch?
 //!
-//! A change adds the new value and subtracts the old one. That is wrong forever after a NaN or an infinity, and an overflow
+//! A change adds the new value and subtracts the old one. That is wrong for ever after a NaN or an infinity, and an overflow
 //! makes a `long` a `double`.
 
 use mongo_patterns_core::FieldName;
@@ -20,7 +20,7 @@ const GREATEST_VALUE: i64 = 1 << 53;
 /// The greatest sum that can be added to.
 const GREATEST_SUM: i64 = 1 << 62;
 
-/// The values that a write adds to those of a source, and removes from them.
+/// The values that a write adds to a source, and removes from it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ValueChange {
     pub(crate) added: Vec<Bson>,
@@ -123,8 +123,7 @@ fn change_of<'c>(settings: &Settings, figure: &Figure, changes: &'c [ValueChange
     changes.get(number)
 }
 
-/// Matches a parent whose figures can be changed by a write. `None` if the write changes a sum by values that cannot be
-/// added.
+/// Matches a parent whose figures can be changed by a write. `None` if its values cannot be added.
 pub(crate) fn with_figures(settings: &Settings, parent: &Bson, changes: &[ValueChange]) -> Option<Document> {
     let mut filter = by_id(parent);
     for figure in &settings.figures {
@@ -145,8 +144,7 @@ pub(crate) fn set_and_add(total: &FieldName, subsets: Document, added: i64) -> D
     doc! { "$set": subsets, "$inc": { total.as_str(): added } }
 }
 
-/// Sets the subsets, the minima and the maxima, and changes the other figures by what a write added and removed.
-/// `extremes` are the minima and the maxima, by the numbers of the figures.
+/// Sets the subsets, the minima and the maxima, and changes the other figures by the added and removed values.
 pub(crate) fn set_and_change(
     settings: &Settings,
     subsets: &Document,

@@ -46,8 +46,8 @@ impl EmbeddedChildren<'_> {
         stages
     }
 
-    /// Does what [`conflicts`](Self::conflicts) does, child by child: for a parent with more children than the server
-    /// holds in memory.
+    /// Does what [`conflicts`](Self::conflicts) does, child by child, for a parent whose children exceed the server's
+    /// memory.
     pub(crate) fn conflicts_one_by_one(&self) -> Vec<Document> {
         let child_id = format!("${}", self.settings.child_id);
         let is_child = doc! { "$and": [self.is_of_parent(), { "$eq": [child_id, "$$child"] }] };

@@ -4,9 +4,9 @@
 //!
 //! ## Why may a sum differ from the sum of its values?
 //!
-//! Additions of doubles round, and so do those of doubles and decimals. So a sum that is changed by each write differs from
-//! one that is computed at once, and both are correct. So is every such sum within a billionth, and a billionth of the
-//! magnitudes of its doubles. Sums of integers are exact.
+//! Additions of doubles round, and so do sums with decimals. So a sum that is changed by each write differs from a sum that
+//! is computed at once, and both are correct, within a billionth, absolute or relative to the doubles. Sums of integers are
+//! exact.
 
 use mongo_patterns_core::FieldName;
 use mongodb::bson::{Bson, Document, doc};
@@ -38,8 +38,8 @@ pub(super) struct Column<'a> {
     magnitude: String,
 }
 
-/// Returns all columns: the first subset, the total, the other subsets, and the figures. A parent gets missing
-/// fields in this order.
+/// Returns all columns: the first subset, the total, the other subsets, and the figures. A parent gets missing fields in
+/// this order.
 pub(super) fn columns(settings: &Settings) -> Vec<Column<'_>> {
     let column = |field, figure, [stored, truth]: [&str; 2], number: Option<usize>| {
         let named = |name: &str| number.map_or(name.to_owned(), |number| format!("{name}{number}"));
@@ -78,8 +78,8 @@ impl Column<'_> {
         format!("${}", self.stored)
     }
 
-    /// Returns whether the stored value differs from that of the children, as an expression. A missing value is that of a
-    /// parent without children.
+    /// Returns whether the stored value differs from the children's, as an expression. A missing value fits a parent without
+    /// children.
     pub(super) fn differs(&self) -> Document {
         let of_none = self
             .figure
@@ -87,7 +87,7 @@ impl Column<'_> {
         self.is_other(&doc! { "$ifNull": [self.stored(), of_none] }.into())
     }
 
-    /// Returns whether the stored value is missing, or differs from that of the children, as an expression.
+    /// Returns whether the stored value is missing, or differs from the children's, as an expression.
     pub(super) fn must_be_written(&self) -> Document {
         self.is_other(&self.stored().into())
     }
