@@ -1,6 +1,6 @@
 //! MongoDB's archive pattern in files: old documents move to files of a directory or an object store, while services write.
 //!
-//! The pattern is that of MongoDB's manual, "Archive Data". Files are its cheapest form, for data that is nearly never read.
+//! The pattern comes from MongoDB's manual, "Archive Data". Files are its cheapest form, for data that is nearly never read.
 //!
 //! # Usage
 //!
@@ -59,8 +59,8 @@
 //!
 //! Safe for concurrent writers in any number of processes, whether they use this crate or not:
 //!
-//! - A document is in the collection or in a file of the archive, in exactly one of them for every reader of a snapshot of
-//!   the collection and the records.
+//! - For every reader of a snapshot of the collection and the records, a document is in exactly one place: the collection or
+//!   a file of the archive.
 // proof: archive_files::concurrent::nothing_is_lost_beside_writers, archive_files::killed::a_run_that_is_killed_at_any_step_loses_nothing
 //! - An acknowledged write of another client is in the archived document, or the document stays.
 // proof: archive_files::concurrent::nothing_is_lost_beside_writers, archive_files::concurrent::a_write_after_the_file_was_written_is_kept

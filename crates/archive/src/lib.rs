@@ -1,7 +1,7 @@
 //! MongoDB's archive pattern: old documents move to a second collection while services write. And a [trash](#trash) of
 //! deleted documents.
 //!
-//! The pattern is that of MongoDB's manual, "Archive Data". Documents that are old enough move to a second collection, with
+//! The pattern comes from MongoDB's manual, "Archive Data". Documents that are old enough move to a second collection, with
 //! the same bytes:
 //!
 //! ```text
@@ -98,8 +98,8 @@
 //!                  document: { _id: ObjectId("c"), book_id: 7, customers_extra: [..] }, deletedAt: ISODate(..) }
 //! ```
 //!
-//! `database` is the database of the collection, if the trash is in another one. [`restore`](Trash::restore) inserts them
-//! again, and [`list`](Trash::list) returns only the documents. They expire with their document, and
+//! `database` is the database of the collection, if the trash is in another database. [`restore`](Trash::restore) inserts
+//! them again, and [`list`](Trash::list) returns only the documents. They expire with their document, and
 //! [`delete_before`](Trash::delete_before) deletes them with it. A document that has lost some of them is not restored.
 //!
 //! The limits of [related documents](#related-documents) below hold here too. Build the trash with all collections that its
@@ -159,7 +159,7 @@
 //!
 //! Safe for concurrent writers in any number of processes, whether they use this crate or not:
 //!
-//! - A document is in the collection or in the archive, in exactly one of them for every reader of a snapshot.
+//! - For every reader of a snapshot, a document is in exactly one place: the collection or the archive.
 // proof: archive::concurrent::no_write_is_lost_beside_runs_and_restores, faults::table::every_operation_with_a_fault_and_a_drop
 //! - An acknowledged write of another client is in the archived document, or the document stays. A later write finds no
 //!   document with this `_id`. [`get`](Archive::get) finds it in the archive.
@@ -185,8 +185,8 @@
 //!
 //! And of a trash:
 //!
-//! - A deleted document is in the collection or in an entry, in exactly one of them for every reader of a snapshot. An
-//!   acknowledged write of another client is in the entry, or it finds no document.
+//! - For every reader of a snapshot, a deleted document is in exactly one place: the collection or an entry. An acknowledged
+//!   write of another client is in the entry, or it finds no document.
 // proof: archive::trash_concurrent::a_write_before_the_deletion_commits_is_kept_or_waits, archive::trash_concurrent::no_write_is_lost_beside_deletions_and_restores, faults::table::every_operation_with_a_fault_and_a_drop
 //! - Of several deletions of a document, one finds it.
 // proof: archive::trash_concurrent::one_of_several_deletions_finds_the_document

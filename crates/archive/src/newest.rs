@@ -53,7 +53,7 @@ impl Newest<'_> {
         Ok(Some(and(filter, doc! { "$or": older.collect::<Vec<_>>() })))
     }
 
-    /// Groups by the index, of which the server reads one key for each value.
+    /// Groups by the index. The server reads one key for each value.
     fn stages(self, values: &[Bson]) -> [Document; 3] {
         let Self { by, age, before } = self;
         [

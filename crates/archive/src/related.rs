@@ -132,7 +132,7 @@ impl Related {
         distinct_ids(documents, self.id.as_str())
     }
 
-    /// Returns the collections with related documents of these.
+    /// Returns the collections with related documents of the given documents.
     ///
     /// # Errors
     /// [`TooLarge`](ErrorKind::TooLarge) if these are too many to move together.
@@ -174,7 +174,7 @@ impl Related {
         Ok(related)
     }
 
-    /// Reads the related documents of these.
+    /// Reads the related documents of the given documents.
     pub(crate) async fn read(
         &self,
         documents: &[RawDocumentBuf],

@@ -242,7 +242,7 @@ impl Transfer<'_> {
         Ok(moved)
     }
 
-    /// Matches the documents that the target has, or of which it has related ones.
+    /// Matches the documents that the target has, itself or as related documents.
     async fn in_target(self, documents: &[RawDocumentBuf], conn: &mut Conn<'_>) -> Result<Option<Document>> {
         let options = FindOptions::builder().projection(doc! { "_id": 1 }).build();
         let find = Step::find("look for their _ids", self.to, by_ids(&ids_of(documents)), options);

@@ -1,7 +1,6 @@
 //! MongoDB's bucket pattern as a typed repository: the history of each key in pages, one document a page.
 //!
-//! The pattern is that of MongoDB's manual, "Group Data with the Bucket Pattern". A customer's trades, one document
-//! each,
+//! The pattern comes from MongoDB's manual, "Group Data with the Bucket Pattern". A customer's trades, one document each,
 //!
 //! ```text
 //! { customerId: 123, type: "buy", ticker: "MDB", qty: 419, date: ISODate("2023-10-26T15:47:03.434Z") }

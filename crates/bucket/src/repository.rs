@@ -133,9 +133,9 @@ impl<K: Key, T> BucketRepository<K, T> {
     }
 }
 
-/// Where the catalog has no settings, `ensure_indexes()` refuses a collection in which no document has one of the fields, or
-/// one has another value than a number in the count field, or than figures and times of windows in theirs. It is `Corrupt`
-/// if a key has several open buckets.
+/// Where the catalog has no settings, `ensure_indexes()` refuses a collection in which no document has one of the fields. It
+/// refuses another value than a number in the count field, and values of the application in the fields of figures and
+/// windows. It is `Corrupt` if a key has several open buckets.
 ///
 /// The validator is a `$jsonSchema` of the stored form, and an `$expr` which requires that the count is the number of items.
 /// Set it with the largest page size in use, which old buckets can have.

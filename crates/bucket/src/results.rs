@@ -22,7 +22,7 @@ pub struct Appended {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AppendedMany {
-    /// The number of stored items: all but those of `already_there`.
+    /// The number of stored items, without `already_there`.
     pub items: u64,
     /// The number of items that were not stored, because the key or the batch has an item with their id before.
     pub already_there: u64,
@@ -36,7 +36,7 @@ pub struct AppendedMany {
 pub struct AppendProgress {
     /// The number of items that were read from the stream.
     pub read: u64,
-    /// The number of these that are stored, now or before.
+    /// The number of read items that are stored, now or before.
     pub stored: u64,
 }
 

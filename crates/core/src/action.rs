@@ -65,8 +65,8 @@
 //!   however many calls for it are dropped. A call of several commands may end between two of them.
 //! - A **transaction of the call's own** has no effect, unless its commit had begun, which completes. The task aborts the
 //!   transaction after the reply.
-//! - An item that was sent **together with items of other calls** may be stored, as long as one of these calls waits. If
-//!   all are dropped, only the command in flight completes, and a transaction is aborted unless its commit had begun.
+//! - An item that was sent **together with items of other calls** may be stored, as long as one such call waits. If all are
+//!   dropped, only the command in flight completes, and a transaction is aborted unless its commit had begun.
 //! - A **transaction of the caller** is aborted, because it is unknown whether the command in flight is part of it. During
 //!   the one round trip of the abort, another transaction on the same documents may meet a write conflict.
 //! - A **session of the caller** is of no further use, with a transaction or without. Every command in it, the commit and

@@ -14,7 +14,7 @@
 //!
 //! An entry also says what its repository owns: the fields that only it may write, such as the flag of a list, and its
 //! second collection. Calls that read the catalog refuse a field or a second collection that another entry owns, with
-//! `SettingsMismatch`, and name the call of the builder that chooses another one. In one collection, a pattern with several
+//! `SettingsMismatch`, and name the call of the builder that chooses another name. In one collection, a pattern with several
 //! documents of a thing, such as intervals, excludes patterns for which each document is one thing. Of two such repositories
 //! that call `ensure_indexes()` concurrently, at most one succeeds.
 //!
@@ -58,9 +58,9 @@
 //! ```
 //!
 //! `settings` has all settings of the stored form; a missing one is `null`. `owns` has fields and second collections, with
-//! their `database` if it is another one. Entries with the same word in `shared` can both have a field, which only the one
-//! with `alone` writes. A field with `content` belongs to the content of a document. `dependents` has the call that deletes
-//! a document with its dependents, and their only collection. `indexes` has the names of the required indexes. The next
+//! their `database` if it differs. Entries with the same word in `shared` can both have a field, which only the one with
+//! `alone` writes. A field with `content` belongs to the content of a document. `dependents` has the call that deletes a
+//! document with its dependents, and their only collection. `indexes` has the names of the required indexes. The next
 //! `ensure_indexes()` adds what an entry of an earlier version lacks. While a repository looks for other owners, its new
 //! entry is `unconfirmed`. `format` is the version of this form.
 //!

@@ -236,7 +236,7 @@ impl<'a> Conn<'a> {
         !matches!(self.kind, Kind::Single | Kind::Plan(..))
     }
 
-    /// Returns whether its session is that of the caller, who can commit a transaction after an error of the call.
+    /// Returns whether its session is the caller's, who can commit a transaction after an error of the call.
     pub fn is_of_caller(&self) -> bool {
         matches!(self.kind, Kind::Callers { .. })
     }

@@ -1,4 +1,4 @@
-//! Keys as prefixes of `_id`, none of which is the prefix of another.
+//! Keys as prefixes of `_id`. No key is the prefix of another.
 //!
 //! A key is encoded as text, and `_` ends it: every `_id` of customer 123 starts with `123_`. The text itself contains no
 //! `_`, so no other customer's `_id` starts with it. `_` is escaped as `%5F`, `%` as `%25`, and NUL, which is invalid in a
@@ -13,7 +13,7 @@
 //! | [`Uuid`] | binary, subtype 4 | 36 characters, lower case |
 //!
 //! One collection contains keys of one type: the number 123 and the string `"123"` have the same text. All integers are one
-//! type here. The [catalog](crate::catalog) has the type, and refuses a repository with another one.
+//! type here. The [catalog](crate::catalog) has the type, and refuses a repository with another type.
 //!
 //! Implement [`AsKey`] for a type of yours, such as a newtype over one of these.
 

@@ -4,7 +4,7 @@
 //!
 //! ## Why does a process queue what the server orders anyway?
 //!
-//! A write that meets another one waits on the server, and keeps a connection of the pool. A few callers of one locked
+//! A write that meets another write waits on the server, and keeps a connection of the pool. A few callers of one locked
 //! document could take all connections, and the transaction that locks the document would wait for one. With a lane, a
 //! document has one connection at most, and after a crash the server has one command of it. Transactions of one process on
 //! one document never conflict. A caller that is dropped while it waits leaves the queue, with no effect.

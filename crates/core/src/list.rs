@@ -112,7 +112,7 @@ impl<I, T: OfOrdered> List<'_, I, T> {
 }
 
 impl<'a, I, T> List<'a, I, T> {
-    /// Creates the action of a call. An error of the arguments is that of the page.
+    /// Creates the action of a call. An error of the arguments is the error of the page.
     #[doc(hidden)]
     pub fn new<S: PageSource<I, T> + 'a>(call: Call<'a>, source: Result<S>) -> Self {
         let source = source.map(|source| Box::new(source) as Box<dyn PageSource<I, T> + 'a>);

@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::field::FieldName;
 use crate::value::size;
 
-/// A document to insert, or to replace the content of another one.
+/// A document to insert, or to replace the content of a stored one.
 #[derive(Clone)]
 pub struct NewDocument {
     /// The value of its id field.

@@ -88,7 +88,7 @@ pub struct PlannedCommand {
     pub purpose: &'static str,
     /// Whether it writes.
     pub writes: bool,
-    /// Whether it runs on the database `admin` instead of that of the collections.
+    /// Whether it runs on the database `admin` instead of the collections' database.
     pub on_admin: bool,
     /// Whether it runs on the database `config`, which a sharded cluster has.
     pub on_config: bool,

@@ -78,7 +78,7 @@ pub struct Moved {
     pub documents: u64,
     /// The related documents that moved with them.
     pub related: u64,
-    /// The bytes of all of these, before they are compressed.
+    /// The bytes of all moved documents, before they are compressed.
     pub bytes: u64,
     /// The age of the oldest of the documents.
     #[serde(serialize_with = "text_of_date")]

@@ -1,7 +1,7 @@
 //! Deletions and restorations through another repository of the same document.
 //!
 //! A document can belong to several patterns: a supplier is a source of references, and deleted suppliers are kept in a
-//! trash. The call of one repository then has the other one do its part, in one transaction:
+//! trash. The call of one repository then has the other repository do its part, in one transaction:
 //!
 //! | call | through | effect |
 //! |---|---|---|
@@ -25,7 +25,7 @@ use crate::conn::Conn;
 use crate::error::{Error, ErrorKind, Result};
 use crate::repository::sealed::Sealed;
 
-/// A repository that deletes a document for another one.
+/// A repository that deletes a document for another repository.
 ///
 /// Other crates cannot implement it.
 pub trait Deletes: Sealed + Send + Sync {

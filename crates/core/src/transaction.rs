@@ -84,7 +84,7 @@ fn start<'a>(
     })
 }
 
-/// Makes a session causally consistent with what the other one has seen.
+/// Makes a session causally consistent with the reads and writes of the other session.
 fn advance(session: &mut ClientSession, other: &ClientSession) {
     if let Some(time) = other.cluster_time() {
         session.advance_cluster_time(time);

@@ -30,8 +30,9 @@ pub use self::path::Fixed;
 
 const OPERATOR_FORM: &str = "the update is not a document of update operators, nothing was sent: write `doc! { \"$set\": { \"field\": value } }`, with $set, $unset, $inc, $mul, $min, $max, $currentDate, $push, $pull or $addToSet";
 
-/// The server's codes for an update that does not suit the stored values: a bad value or type, an overflow, a path through a
-/// value that is not a document, a failed conversion, and in a pipeline a calculation with values that are no numbers.
+/// The server's codes for an update that does not suit the stored values: a bad value or type, an overflow, a failed
+/// conversion, or a path through a value that is not a document. In a pipeline, also a calculation with values that are no
+/// numbers.
 const UNSUITABLE: [i32; 13] = [2, 9, 14, 15, 28, 241, 16554, 16555, 16556, 16608, 16609, 16610, 16611];
 
 /// Update operators, checked. Their paths are relative to a document, or to an element of an array.

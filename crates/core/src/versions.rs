@@ -186,7 +186,7 @@ fn joined(field: &FieldName, version: u32, stored: &RawDocument, converted: &Con
     Ok(document)
 }
 
-/// Returns a document with the `_id` of another one, a version, and these fields.
+/// Returns a document with the `_id` of a stored document, a version, and these fields.
 pub fn with_version<'f>(
     of: &RawDocument,
     field: &FieldName,

@@ -73,7 +73,7 @@ impl Shared {
 /// repositories keep them when they replace or restore a document. Where the catalog has no settings, it refuses a document
 /// in which these fields are not a number and an array.
 ///
-/// There is no validator: the documents are those of the application.
+/// There is no validator.
 impl Repository for Counters {
     fn managed(&self) -> Ensure<'_> {
         self.shared.ensure()

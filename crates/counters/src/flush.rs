@@ -32,7 +32,7 @@ impl Counters {
     /// document ignores a batch that it has. Flushes of one process wait for one another.
     ///
     /// # Cost
-    /// One round trip for each 1000 documents, each of which the server examines. None without counts.
+    /// One round trip for each 1000 documents. None without counts.
     ///
     /// # Cancel safety
     /// Each count is added or not. The next flush retries.

@@ -119,7 +119,7 @@ impl Batch {
         }
     }
 
-    /// Removes the last counts, all of which were sent. Puts back refused counts, unless an earlier command may have added
+    /// Removes the last counts, which were all sent. Puts back refused counts, unless an earlier command may have added
     /// them.
     pub(crate) fn settle(
         &mut self,

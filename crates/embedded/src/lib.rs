@@ -1,6 +1,6 @@
 //! MongoDB's embedded one-to-many pattern as a typed repository: a parent with its children in one document.
 //!
-//! The pattern is that of MongoDB's manual, "Model One-to-Many Relationships with Embedded Documents". A patron and the
+//! The pattern comes from MongoDB's manual, "Model One-to-Many Relationships with Embedded Documents". A patron and the
 //! addresses that refer to it,
 //!
 //! ```text

@@ -106,8 +106,8 @@
 // proof: history::concurrent::all_calls_together_leave_no_gap_and_no_double, history::by_id::two_processes_lose_and_double_nothing, history::calls::a_deletion_keeps_the_newest_revisions
 //! - The times of the revisions strictly increase, so [`as_of`](HistoryRepository::as_of) is well-defined.
 // proof: history::calls::times_rise_strictly_even_if_the_clock_was_ahead
-//! - A write that [expects](action::Update::expecting) a revision has no effect if the document is at another one, and is
-//!   safe to retry.
+//! - A write that [expects](action::Update::expecting) a revision has no effect if the document is at another revision, and
+//!   is safe to retry.
 // proof: history::concurrent::read_change_replace_with_an_expected_revision_loses_nothing, history::calls::an_update_at_another_revision_is_refused_and_has_no_effect
 //! - Fields that other repositories [own](mongo_patterns_core::catalog#owners) stay when a document is replaced or restored,
 //!   also beside their writers. A deleted document is restored with these fields as they were at its deletion.

@@ -10,8 +10,7 @@ use mongodb::bson::{Document, doc};
 pub(crate) struct Settings {
     /// The field with the id in a current document, which can be `_id`.
     pub(crate) id: FieldName,
-    /// The field with the id of its document in a revision: another one than `_id`, because a revision has an `_id` of its
-    /// own.
+    /// The field with the id of its document in a revision: never `_id`, because a revision has an `_id` of its own.
     pub(crate) document_id: FieldName,
     pub(crate) revision: FieldName,
     pub(crate) time: FieldName,

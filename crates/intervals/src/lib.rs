@@ -15,8 +15,8 @@
 //!
 //! The manual's recipe closes the document that has `isValid: false` or none, and then inserts the new one. So it never
 //! closes the valid document, and after three changes by one writer three prices are valid. With the right filter, two
-//! writers both insert one. In a transaction, a writer takes its time before another one commits, so intervals overlap and
-//! leave gaps. This crate stores the same documents without these faults.
+//! writers both insert one. In a transaction, a writer takes its time before another writer commits, so intervals overlap
+//! and leave gaps. This crate stores the same documents without these faults.
 //!
 //! # Usage
 //!
@@ -79,7 +79,7 @@
 //! - An id has at most one valid document. Its intervals do not overlap, and a change leaves no gap: an interval ends when the next
 //!   one begins. Only an [`end`](IntervalRepository::end) before an [`insert`](IntervalRepository::insert) leaves one.
 // proof: intervals::scheduled::a_chosen_start_divides_one_interval_and_collides_with_none, intervals::scheduled::concurrent_inserts_into_one_gap_do_not_overlap, intervals::scheduled::all_calls_with_starts_leave_no_overlap, intervals::concurrent::sixty_four_writers_of_one_id_lose_nothing, intervals::concurrent::all_calls_together_leave_no_overlap, intervals::concurrent::an_insert_after_an_end_that_it_has_not_read_starts_again
-//! - A write that [expects](action::Update::expecting) a start has no effect if the valid document has another one, and is
+//! - A write that [expects](action::Update::expecting) a start has no effect if the valid document has another start, and is
 //!   safe to retry.
 // proof: intervals::concurrent::read_change_replace_with_an_expected_start_loses_nothing, intervals::calls::a_change_at_another_start_is_refused_and_has_no_effect
 //!

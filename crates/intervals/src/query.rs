@@ -175,7 +175,7 @@ pub(crate) fn of_document(settings: &Settings, id: &Bson, document_id: &Bson) ->
     filter
 }
 
-/// The statements that insert a document that is marked as valid, in place of another one.
+/// The statements that insert a document that is marked as valid, in place of the marked one.
 pub(crate) fn insert_current(settings: &Settings, new: &NewDocument, from: DateTime, to: DateTime) -> Vec<Document> {
     let (absent, inserted) = (absent(settings, &new.id), insert(settings, new, from, to));
     let upsert = doc! { "q": absent, "u": inserted, "upsert": true, "hint": &settings.valid_index };

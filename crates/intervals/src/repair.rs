@@ -103,7 +103,7 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
-    /// Adds the next row. Returns the intervals of the id before, if there is another one.
+    /// Adds the next row. Returns the intervals of the previous id, if its last row was read.
     pub(crate) fn add(&mut self, next: StoredInterval) -> Option<Vec<StoredInterval>> {
         let is_same = self.open.last().is_none_or(|last| last.has_same_id(&next));
         let before = (!is_same).then(|| std::mem::take(&mut self.open));

@@ -1,9 +1,9 @@
 //! MongoDB's outlier pattern as a typed repository: an array up to a threshold in each document, and further elements in a
 //! second collection.
 //!
-//! The pattern is that of MongoDB's manual, "Group Data with the Outlier Pattern". Most books are bought by a few
-//! customers, and one by a thousand. Up to fifty customers stay in the book. The others are in overflow documents, and a
-//! flag in the book says so:
+//! The pattern comes from MongoDB's manual, "Group Data with the Outlier Pattern". Most books are bought by a few customers,
+//! and one by a thousand. Up to fifty customers stay in the book. The others are in overflow documents, and a flag in the
+//! book says so:
 //!
 //! ```text
 //! sales:       { _id: 1, title: "Invisible Cities", customers_purchased: [ "user00", "user01", "user02" ] }

@@ -152,12 +152,12 @@ impl<D: Send + Sync, E> OutlierRepository<D, E> {
 }
 
 /// Where the catalog has no settings, `ensure_indexes()` refuses collections in which no overflow document has one of the
-/// fields, or a main document has another value than a boolean (or the manual's text `"true"`) in the field of the flag. It
-/// is `Corrupt` if stored documents violate an index. If a main document has several overflow documents of the manual's
-/// form, call [`migrate_existing`](Self::migrate_existing) first.
+/// fields. It refuses a main document with another value in the field of the flag than a boolean or the manual's text
+/// `"true"`. It is `Corrupt` if stored documents violate an index. If a main document has several overflow documents of the
+/// manual's form, call [`migrate_existing`](Self::migrate_existing) first.
 ///
-/// The validator of the main documents requires an array up to the threshold and a boolean flag. The other one requires the
-/// form of the overflow documents.
+/// The validator of the main documents requires an array up to the threshold and a boolean flag. The second validator
+/// requires the form of the overflow documents.
 impl<D, E> Repository for OutlierRepository<D, E> {
     fn managed(&self) -> Ensure<'_> {
         self.shared.ensure()

@@ -22,7 +22,7 @@ pub(crate) struct Settings {
     pub(crate) parent: FieldName,
     /// The array of an overflow document.
     pub(crate) extras: FieldName,
-    /// The position of an overflow document among those of its main document, from 0.
+    /// The position of an overflow document in its list, from 0.
     pub(crate) seq: FieldName,
     /// The number of elements in an overflow document.
     pub(crate) count: FieldName,

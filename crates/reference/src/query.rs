@@ -269,7 +269,7 @@ pub(crate) fn unmark() -> Document {
     doc! { "$unset": { MARK: "" } }
 }
 
-/// Increments the version of a source, or raises it above that of a copy.
+/// Increments the version of a source, or raises it above a copy's version.
 pub(crate) fn raise_version(settings: &Settings, above: Option<u64>) -> Document {
     match above {
         None => doc! { "$inc": { settings.version.as_str(): 1_i64 } },

@@ -1,6 +1,6 @@
 //! MongoDB's schema versioning pattern as a typed repository, and migrations of a database that run once.
 //!
-//! The pattern is that of MongoDB's manual, "Maintain Different Schema Versions". Documents of several versions are in one
+//! The pattern comes from MongoDB's manual, "Maintain Different Schema Versions". Documents of several versions are in one
 //! collection, and a field says which version each of them has:
 //!
 //! ```text

@@ -1,7 +1,7 @@
 //! Migrations of a database that run once, by one instance of a service, while the other instances wait.
 //!
 //! A service starts with several instances at once. If each of them reads which steps are missing, runs them and then writes
-//! the record, each step runs in all of them. [`Migrations`] runs each step in one of them:
+//! the record, each step runs in all of them. [`Migrations`] runs each step in one instance:
 //!
 //! ```no_run
 //! use mongo_patterns::schema::Migrations;
@@ -116,7 +116,7 @@ pub use self::step::TransactionStep;
 
 const NAME: &str = "schema";
 
-/// Steps that change a database, each of which is applied once, in their order. See the [module](self).
+/// Steps that change a database, each once, in their order. See the [module](self).
 #[must_use = "it does nothing until it is run"]
 pub struct Migrations {
     database: Database,

@@ -16,9 +16,9 @@ use crate::settings::figure::{Figure, Kind};
 impl<P, C> SubsetRepository<P, C> {
     /// Returns a builder of a repository over a collection of parents and a collection of children.
     ///
-    /// Writes use the write concerns of the collections. [`get`](Self::get) uses the read preference and read concern
-    /// of the parents, [`child`](Self::child) and [`children`](Self::children) use those of the children. All other
-    /// reads go to the primary.
+    /// Writes use the write concerns of the collections. [`get`](Self::get) uses the read preference and read concern of the
+    /// parents, [`child`](Self::child) and [`children`](Self::children) use the settings of the children. All other reads go
+    /// to the primary.
     ///
     /// Build one repository for each collection of children, and clone it. A write updates only the subset of its own
     /// repository. If a second repository over the same children has other parents or other settings, run a

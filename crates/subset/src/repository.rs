@@ -33,11 +33,11 @@ pub(crate) struct Shared {
     pub(crate) settings: Settings,
     /// The parents that this process wrote at the first attempt. They had a version then.
     pub(crate) managed: HintCache<()>,
-    /// The children whose calls wait for another one that writes their parent.
+    /// The children whose calls wait for another call that writes their parent.
     pub(crate) inserts: Arc<Joined<WaitingInserts>>,
     lanes: Lanes,
     checks: Checks,
-    /// The checks of the parents, of which only the fields of others are used.
+    /// The checks of the parents. Only the fields of others are used.
     checks_of_parents: Checks,
 }
 
@@ -182,9 +182,9 @@ impl<P: Send + Sync, C: Send + Sync> SubsetRepository<P, C> {
     }
 }
 
-/// Where the catalog has no settings, `ensure_indexes()` refuses collections in which no child has one of the fields, or a
-/// parent has another value than a number in the field of the version or the total. It is `Corrupt` if two stored children
-/// of one parent have the same id.
+/// Where the catalog has no settings, `ensure_indexes()` refuses collections in which no child has one of the fields. It
+/// refuses a parent with another value than a number in the field of the version or the total. It is `Corrupt` if two stored
+/// children of one parent have the same id.
 ///
 /// The validators are `$jsonSchema`s: no subset has more children than its size, children have the id of a parent and their
 /// own, and a field of an order is not an array. Set them after a [migration](Self::migrate_from_embedded), because parents

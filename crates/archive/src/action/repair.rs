@@ -42,7 +42,7 @@ impl<D> Archive<D> {
     /// [choose](RepairArchive::keep). It leaves all other findings, which need a decision.
     ///
     /// # Cost
-    /// That of [`verify`](Self::verify), and four round trips for each of these documents.
+    /// As [`verify`](Self::verify), and four round trips for each repaired document.
     ///
     /// # Cancel safety
     /// A document is deleted or not. Call it again.
@@ -63,8 +63,8 @@ mongo_patterns_core::action! {
     }
     with dry_run, on_progress;
 
-    /// Chooses the document that stays of two with one `_id`. The other one is deleted, whatever its content and age is, with
-    /// its [related](crate::ArchiveBuilder::related) documents beside it.
+    /// Chooses the document that stays of two with one `_id`. The second document is deleted, whatever its content and age
+    /// is, with its [related](crate::ArchiveBuilder::related) documents beside it.
     keep(copy: Keep) => keep = Some(copy);
 }
 

@@ -132,7 +132,7 @@ migration! {
 
 impl<'a> MigrateFromFlat<'a> {
     mongo_patterns_core::setters! {
-        /// Sets the key field of the flat documents; by default that of the buckets.
+        /// Sets the key field of the flat documents; by default the key field of the buckets.
         key_field(name: impl Into<String>) => key = Some(name.into());
         /// Sets the form of the times of the flat documents, which the server converts to dates: [`TimeFormat::Date`] by
         /// default. A time of another form is invalid.

@@ -78,7 +78,7 @@ migration! {
 
 impl MigrateToFlat<'_> {
     mongo_patterns_core::setters! {
-        /// Sets the key field of the flat documents; by default that of the buckets.
+        /// Sets the key field of the flat documents; by default the key field of the buckets.
         key_field(name: impl Into<String>) => key = Some(name.into());
         /// Allows a flat collection that has documents with other keys and other `_id`s. If a key is in both collections,
         /// nothing is migrated.

@@ -52,9 +52,9 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// transaction.
     ///
     /// # Cost
-    /// As [`verify`](Self::verify), and five round trips for each key with findings, of which four are repaired
-    /// concurrently. The buckets of such a key are in memory as a whole, and are written in one transaction, which the
-    /// server ends after 60 seconds. A dry run needs one more for a key whose buckets are read apart.
+    /// As [`verify`](Self::verify), and five round trips for each key with findings. Four keys are repaired concurrently.
+    /// The buckets of such a key are in memory as a whole, and are written in one transaction, which the server ends after
+    /// 60 seconds. A dry run needs one more for a key whose buckets are read apart.
     ///
     /// # Cancel safety
     /// Each key is repaired as a whole or not at all. Call it again: it repairs the rest.

@@ -124,7 +124,7 @@ impl Reader<'_> {
 
 const ITEMS_NOT_ARRAY: &str = "the items of a bucket are not an array: repair the bucket";
 
-/// Returns the number of items of a bucket, of which the server sent only that.
+/// Returns the number of items of a bucket, if the server sent only the number.
 pub(crate) fn read_size(settings: &Settings, document: &RawDocument, selected: SelectedItems) -> Result<usize> {
     let field = settings.items.as_str();
     let size = stored_size(document, field).ok_or_else(|| corrupt(document, field, ITEMS_NOT_ARRAY))?;

@@ -154,7 +154,7 @@ fn names_key(settings: &Settings, field: &str, condition: &Bson) -> bool {
     }
 }
 
-/// Translates the paths of a filter or sort to those of an unwound bucket.
+/// Translates the paths of a filter or sort to the paths of an unwound bucket.
 fn translate(settings: &Settings, filter: Document) -> Result<Document> {
     let mut translated = Document::new();
     for (field, condition) in filter {

@@ -71,7 +71,7 @@ pub(crate) fn other_keys(key: &FieldName, expressions: fn(&str) -> KeyExpression
     ]
 }
 
-/// Counts the documents that share a value with another one.
+/// Counts the documents that share a value.
 pub(super) fn repeated(value: impl Into<Bson>) -> [Document; 3] {
     [
         doc! { "$group": { "_id": value.into(), "n": { "$sum": 1 } } },

@@ -271,7 +271,7 @@ impl<'a, T: DeserializeOwned> ItemReader<'a, T> {
         Ok(())
     }
 
-    /// Skips whole pages, of which the server sends the number of items only.
+    /// Skips whole pages. The server sends only their numbers of items.
     async fn skip_pages(&mut self) -> Result<()> {
         let page_size = u64::from(self.shared.settings.page_size);
         while self.wanted.skip >= page_size && !self.ended {

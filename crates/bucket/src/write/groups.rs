@@ -59,7 +59,7 @@ impl Group {
         }
     }
 
-    /// Puts earlier items of the same key before those of this group.
+    /// Puts earlier items of the same key before the items of this group.
     fn put_before(&mut self, earlier: Self) {
         self.bytes += earlier.bytes;
         self.items.splice(0..0, earlier.items);

@@ -4,8 +4,8 @@
 //!
 //! ## Why can a window have two open buckets?
 //!
-//! A late item of a window whose last bucket was archived opens another one. The index of open buckets refuses the first one
-//! when it is restored. The `_id`s can be equal too, because each is free in its own collection.
+//! A late item of a window whose last bucket was archived opens a new bucket. The index of open buckets refuses the first
+//! one when it is restored. The `_id`s can be equal too, because each is free in its own collection.
 
 use std::collections::BTreeMap;
 

@@ -92,7 +92,7 @@ pub(crate) struct Sink<'a> {
     span: &'a Span,
     groups: Groups,
     buffer_bytes: usize,
-    /// The bytes of all items in memory, including those of running commands.
+    /// The bytes of all items in memory, also of running commands.
     buffered: usize,
     /// The bytes of all items that were read.
     read_bytes: usize,

@@ -38,7 +38,7 @@ pub struct Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoredSettings {
     None,
-    /// Those of the repository.
+    /// The settings of the repository.
     Same,
     /// The old ones.
     Old,
@@ -164,7 +164,7 @@ impl Entry {
 
     /// Writes the entry, and then looks for other owners: of two clients that write at the same time, at most one succeeds.
     ///
-    /// The client that creates an entry removes it if another one owns the same. Until it has looked, the entry is not
+    /// The client that creates an entry removes it if another entry owns the same. Until it has looked, the entry is not
     /// confirmed, and other clients that find it look themselves.
     async fn write(&self, purpose: &'static str, mut fields: Document, conn: &mut Conn<'_>) -> Result<()> {
         let is_new = doc! { "$eq": [{ "$type": "$settings" }, "missing"] };
@@ -313,7 +313,7 @@ impl Entry {
         Step::find(purpose, &self.catalog, filter, FindOptions::default())
     }
 
-    /// Returns the entry, or refuses what another one owns.
+    /// Returns the entry, or refuses what another entry owns.
     fn select(&self, found: Vec<Document>, effect: &str) -> Result<Option<Document>> {
         let database = &self.catalog.namespace().db;
         let mut own = None;

@@ -1,4 +1,4 @@
-//! The stored form of a filter: the names of its operators would be refused as those of fields.
+//! The stored form of a filter: the names of its operators would be refused as names of fields.
 
 use mongodb::bson::{Bson, Document, doc};
 

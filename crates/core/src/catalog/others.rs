@@ -33,7 +33,7 @@ pub struct Others {
     kept: Vec<String>,
     /// Fields that belong to the content: the stored value stays if the new document has none.
     with_content: Vec<String>,
-    /// Fields that the repository shares, and that another one alone writes.
+    /// Fields that the repository shares, and that another repository alone writes.
     written_alone: Vec<String>,
     dependents: Vec<Dependents>,
 }

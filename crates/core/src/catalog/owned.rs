@@ -20,7 +20,7 @@ pub struct Owned {
     field: Option<String>,
     /// Two owners that share it by the same word do not conflict.
     shared: Option<String>,
-    /// The call that names another one.
+    /// The call that chooses another name.
     method: &'static str,
     /// Whether the field belongs to the content of a document: one that replaces it can have another value.
     is_content: bool,
@@ -49,7 +49,7 @@ pub(super) fn named(namespace: &Namespace, database: &str) -> Document {
 }
 
 impl Owned {
-    /// Creates it for a field, with the call that names another one.
+    /// Creates it for a field, with the call that chooses another name.
     pub fn field(collection: &Collection<RawDocumentBuf>, field: &str, method: &'static str) -> Self {
         Self {
             field: Some(field.to_owned()),

@@ -17,7 +17,7 @@ use crate::value::same::same_fields;
 pub struct Record {
     collection: Collection<RawDocumentBuf>,
     id: Document,
-    /// Identifies this call. A call stops when another one has taken over.
+    /// Identifies this call. A call stops when another call has taken over.
     run: ObjectId,
     settings: Document,
     has_begun: bool,

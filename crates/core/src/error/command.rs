@@ -23,7 +23,7 @@ pub(crate) enum Command {
     Read,
     /// A write to one document.
     WriteOne,
-    /// A write to several documents, some of which can have taken effect, or an unknown command.
+    /// A write to several documents, which can have partly taken effect, or an unknown command.
     WriteMany,
 }
 
@@ -77,7 +77,7 @@ impl Deref for CommandError {
     }
 }
 
-/// Wraps an error as an error of a write to several documents, of which the least is known.
+/// Wraps an error as an error of a write to several documents, the least certain kind.
 impl From<DriverError> for CommandError {
     fn from(error: DriverError) -> Self {
         Self::new(error, Command::WriteMany)

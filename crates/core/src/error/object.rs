@@ -10,8 +10,7 @@ use super::{Error, ErrorKind, Remedy};
 const INVALID_NAMESPACE: i32 = 73;
 
 impl Error {
-    /// Returns what to do, if it is a call, an option or a check that a program can name in its own terms, such as the
-    /// options of a command line.
+    /// Returns what to do, if a program can name it in its own terms, such as the options of a command line.
     ///
     /// ```
     /// # use mongo_patterns::{Error, ErrorKind, Remedy};
@@ -72,8 +71,8 @@ impl Error {
     }
 }
 
-/// Serializes everything except user values: the code of the kind and the remedy, the pattern, the operation, the collection
-/// of the faulty document or of the operation, the field, the step, the numbers, and the text.
+/// Serializes everything except user values: the code of the kind and the remedy, the pattern, the operation, the
+/// collection, the field, the step, the numbers, and the text.
 impl Serialize for Error {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]

@@ -81,7 +81,7 @@ fn a_server_that_is_unavailable_is_transient_only_for_reads() {
     }
 }
 
-/// An error of which nothing is known is treated as that of a write.
+/// An unknown error is treated as the error of a write.
 #[test]
 fn an_error_that_does_not_know_its_command_is_that_of_a_write() {
     assert_eq!(meaning(&Error::from(failed(133, ""))), Unknown);

@@ -7,7 +7,8 @@ pub(super) fn any_document(collection: &str) -> Document {
     doc! { "find": collection, "projection": { "_id": 1 }, "limit": 1, "singleBatch": true }
 }
 
-/// Matches the changes of some collections in the stream of their database, also a rename of another one to their name.
+/// Matches the changes of some collections in the stream of their database, also a rename of another collection to their
+/// name.
 pub(super) fn changes_of(collections: &[impl Into<Bson> + Clone]) -> Document {
     let collections: Vec<Bson> = collections.iter().cloned().map(Into::into).collect();
     doc! { "$match": { "$or": [

@@ -206,8 +206,7 @@ impl<'a> Ensure<'a> {
         })
     }
 
-    /// Checks that the stored documents fit settings that are not stored yet. At most two round trips, and those of a
-    /// further check.
+    /// Checks that the stored documents fit settings that are not stored yet. At most two round trips, and a further check.
     pub(crate) async fn check_documents(&self, state: State, conn: &mut Conn<'_>) -> Result<()> {
         if state != State::None {
             return Ok(());
@@ -314,7 +313,7 @@ impl<'a> Ensure<'a> {
         })
     }
 
-    /// Creates the missing indexes that are not created already. Creates none if one of them conflicts.
+    /// Creates the missing indexes that are not created already. Creates none if one conflicts.
     async fn create_in(&self, state: State, created: &[Created], conn: &mut Conn<'_>) -> Result<EnsuredIndexes> {
         self.check_collections(conn).await?;
         let mut listed = Vec::new();

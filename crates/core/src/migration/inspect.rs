@@ -91,7 +91,7 @@ pub fn exceeds_memory(error: &CommandError) -> bool {
     code(error).is_some_and(|code| TOO_LARGE.contains(&code))
 }
 
-/// Counts the rows that meet a condition, and names one of them, for [`refuse`].
+/// Counts the rows that meet a condition, and names one, for [`refuse`].
 pub fn count_if(group: &mut Document, name: &str, condition: Document, how_many: impl Into<Bson>, one: &str) {
     group.insert(
         name,

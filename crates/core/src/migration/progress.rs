@@ -18,7 +18,7 @@ pub struct MigrationProgress<'a> {
 
 impl<'a> MigrationProgress<'a> {
     /// Begins, by the numbers of the options. A chunk has the default number of units, unless the caller has set another
-    /// one, and at most the units of one second.
+    /// number, and at most the units of one second.
     pub fn new(options: &MigrateOptions, default_chunk: u64, call: Option<OnProgress<'a>>) -> Result<Self> {
         let refuse = |message: &'static str| Err(Error::new(ErrorKind::InvalidArgument, message));
         if options.chunk == Some(0) {

@@ -24,7 +24,7 @@ use crate::value::stored::id_of;
 
 const ARRAY_ADVICE: &str = "a document has an array in a field of the sort or of an equality, in which it has several positions, no page was returned: sort by other fields, or correct the document, drop the index, and call ensure_index()";
 
-/// The index of a query. Its directions are those of the index.
+/// The index of a query. Its directions are the index's.
 pub(super) struct Order {
     /// The fields that the filter compares for equality, with their values. They come first in the index.
     equal: Document,

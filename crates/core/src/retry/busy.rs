@@ -9,7 +9,7 @@ use crate::retry::{Attempts, RetryPolicy};
 /// Another client shards, creates or drops the collection, or an index build blocks the command.
 const BUSY: [i32; 2] = [117, 12587];
 
-/// Returns whether the server refused a command because another one changes the same collection. It had no effect.
+/// Returns whether the server refused a command because another command changes the same collection. It had no effect.
 pub(crate) fn is_busy(error: &CommandError) -> bool {
     code(error).is_some_and(|code| BUSY.contains(&code))
 }
@@ -18,7 +18,7 @@ pub(crate) fn is_busy(error: &CommandError) -> bool {
 pub(crate) struct Busy(Attempts);
 
 impl Busy {
-    /// The other command reads the collection, so the pauses are longer than those of writers of one key.
+    /// The other command reads the collection, so the pauses are longer than for writers of one key.
     pub(crate) fn start() -> Self {
         let policy = RetryPolicy {
             base_delay: Duration::from_millis(10),

@@ -39,7 +39,7 @@ impl Rows {
         Ok(Self::of_stream(cursor.map_err(CommandError::of_read).boxed()))
     }
 
-    /// Opens a cursor, and another one after the last row whenever the server has closed it.
+    /// Opens a cursor, and a new cursor after the last row whenever the server has closed it.
     pub(crate) async fn resuming(open: Open) -> Result<Self> {
         let (rows, last) = (open(None).await?, None::<RawDocumentBuf>);
         let resuming = try_unfold((open, rows, last), |(open, mut rows, last)| async move {

@@ -181,7 +181,7 @@ impl Step {
         Self::new(purpose, on, Action::List(command))
     }
 
-    /// Aggregates operations of the server, such as those of `$currentOp`. The reply is one batch.
+    /// Aggregates operations of the server, such as `$currentOp`. The reply is one batch.
     pub fn aggregate_on_admin(purpose: &'static str, on: &Raw, stages: impl IntoIterator<Item = Document>) -> Self {
         let pipeline: Vec<Document> = stages.into_iter().collect();
         let command = doc! { "aggregate": 1, "pipeline": pipeline, "cursor": {} };
@@ -404,7 +404,7 @@ impl Step {
     }
 }
 
-/// Returns the stages of rows in an order after one of them.
+/// Returns the stages of rows in an order, after a row.
 fn after(pipeline: &[Document], last: Option<&RawDocument>) -> Vec<Document> {
     let mut stages = pipeline.to_vec();
     if let Some(last) = last {

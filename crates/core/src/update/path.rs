@@ -37,7 +37,7 @@ impl<'a> Path<'a> {
     }
 }
 
-/// Refuses two equal paths, and a path that contains another one.
+/// Refuses two equal paths, and a path that contains another path.
 pub(super) fn check_conflicts<'a>(paths: impl Iterator<Item = &'a str>) -> Result<()> {
     let mut paths: Vec<Vec<&str>> = paths.map(|path| path.split('.').collect()).collect();
     // Sorted by names, all paths in a field directly follow it.

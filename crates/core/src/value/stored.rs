@@ -48,7 +48,7 @@ fn text_of(path: &Path) -> String {
     names.collect::<Vec<_>>().join(".")
 }
 
-/// Returns the field that serde misses, of which it has no path.
+/// Returns the field that serde misses, for which it has no path.
 fn missing_field(error: &bson::error::Error) -> Option<&str> {
     let (_, rest) = error.message.as_deref()?.split_once("missing field `")?;
     rest.split('`').next()

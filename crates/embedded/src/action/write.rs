@@ -199,7 +199,7 @@ impl<P, C> EmbeddedRepository<P, C> {
 }
 
 impl<P, C> EmbeddedRepository<P, C> {
-    /// Reorders the children of a parent. The ids must be those of all its children, each once.
+    /// Reorders the children of a parent. The ids must be the ids of all its children, each once.
     ///
     /// ```no_run
     /// # use mongo_patterns::ErrorKind;
@@ -223,7 +223,8 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// The children are in the new order or in the old one. Retry it.
     ///
     /// # Errors
-    /// - [`ChildSetMismatch`]: the ids are not those of all children, for example because another writer added or removed one.
+    /// - [`ChildSetMismatch`]: the ids are not the ids of all children, for example because another writer added or removed
+    ///   one.
     /// - [`NotFound`]: there is no such parent.
     /// - [`InvalidArgument`]: an id is repeated.
     pub fn reorder_children<I: IntoId>(

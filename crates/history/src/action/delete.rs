@@ -38,8 +38,8 @@ impl<D> HistoryRepository<D> {
     // together::histories::a_deletion_through_a_trash_has_four_round_trips_more
     ///
     /// # Cost
-    /// Four round trips, each of which examines at most one document. The first write of a repository has three or four
-    /// more. Through a trash four more.
+    /// Four round trips. Each examines at most one document. The first write of a repository has three or four more. Through
+    /// a trash four more.
     ///
     /// # Cancel safety
     /// It has an effect as a whole or not at all. Call it again: it finds nothing if it took effect.

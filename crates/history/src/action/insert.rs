@@ -28,7 +28,7 @@ impl<D: Serialize> HistoryRepository<D> {
     /// ```
     ///
     /// # Cost
-    /// Four round trips, each of which examines at most one document. The first write of a repository has three more.
+    /// Four round trips. Each examines at most one document. The first write of a repository has three more.
     ///
     /// # Cancel safety
     /// It has an effect as a whole or not at all. Call it again: `AlreadyExists` means that the document is stored.

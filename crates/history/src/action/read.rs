@@ -84,7 +84,7 @@ impl<D> HistoryRepository<D> {
     /// ```
     ///
     /// # Cost
-    /// Two round trips, each of which examines one document.
+    /// Two round trips. Each examines one document.
     ///
     /// # Errors
     /// - [`NotFound`]: the document does not have one of the revisions.

@@ -41,13 +41,13 @@ impl<D> HistoryRepository<D> {
     /// untrusted values in `$literal`.
     ///
     /// Refused, with nothing sent: a document without operators, other operators and stages, positional operators in paths
-    /// (`$`, `$[]`, `$[x]`), two paths if one contains the other, and changes of the id, the revision, the time, `_id`, or a
-    /// field that describes the change.
+    /// (`$`, `$[]`, `$[x]`), and two paths if one contains the other. So are changes of the id, the revision, the time,
+    /// `_id`, or a field that describes the change.
     ///
     /// # Cost
-    /// Three round trips, each of which examines at most one document. One more on a sharded cluster for an update by
-    /// operators, and two if the server's clock is behind the time of the document. The first write of a repository has
-    /// three more. Concurrent changes of one document share transactions: see [lanes](crate#lanes).
+    /// Three round trips. Each examines at most one document. One more on a sharded cluster for an update by operators, and
+    /// two if the server's clock is behind the time of the document. The first write of a repository has three more.
+    /// Concurrent changes of one document share transactions: see [lanes](crate#lanes).
     ///
     /// # Cancel safety
     /// It has an effect as a whole or not at all. With [`expecting`](Update::expecting) it is safe to retry: an update that

@@ -30,8 +30,8 @@ impl<D: Serialize> HistoryRepository<D> {
     /// continues after the revision of its deletion.
     ///
     /// # Cost
-    /// Three round trips for a document that exists, and six for a new one, each of which examines at most one document. The
-    /// first write of a repository has three more. It shares no transaction with other calls: see [lanes](crate#lanes).
+    /// Three round trips for a document that exists, and six for a new one. Each examines at most one document. The first
+    /// write of a repository has three more. It shares no transaction with other calls: see [lanes](crate#lanes).
     ///
     /// # Cancel safety
     /// It has an effect as a whole or not at all. A repeated call stores another revision, with the same content.

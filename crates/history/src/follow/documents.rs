@@ -20,8 +20,8 @@ use crate::repository::Shared;
 
 /// The number of documents that are recorded concurrently. A client has ten connections by default.
 const CONCURRENCY: usize = 4;
-/// The number of documents of which the follower remembers the recorded revisions. Of others, states between two writes may
-/// not be stored.
+/// The number of documents whose recorded revisions the follower remembers. Of others, states between two writes may not be
+/// stored.
 const REMEMBERED: usize = 10_000;
 
 const TEXTS: Texts = Texts {

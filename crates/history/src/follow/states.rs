@@ -51,7 +51,7 @@ pub(crate) struct State<'a> {
     pub(crate) document: Option<&'a RawDocumentBuf>,
 }
 
-/// Returns the head of the revision after another one.
+/// Returns the head of the next revision.
 pub(crate) fn after(newest: Option<Head>, time: DateTime, is_deleted: bool) -> Head {
     Head {
         revision: newest.map_or(0, |newest| newest.revision) + 1,

@@ -6,7 +6,7 @@ use super::{head, revision};
 use crate::form::document::Head;
 use crate::settings::Settings;
 
-/// All revisions, or those of one document, in order, with the fields that name them.
+/// All revisions, or the revisions of one document, in order, with the fields that name them.
 pub(crate) fn chain(settings: &Settings, id: Option<&Bson>) -> Vec<Document> {
     let mut stages = Vec::new();
     if let Some(id) = id {

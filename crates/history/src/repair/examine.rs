@@ -26,7 +26,7 @@ pub(crate) async fn examine(shared: &Shared, id: &Bson) -> Result<Vec<Problem>> 
     Ok(again.into_iter().filter(|problem| problems.contains(problem)).collect())
 }
 
-/// Reads the current document, its revisions, and the current document again, so that a revision of the first read has its
+/// Reads the current document, its revisions, and the current document again. So a revision of the first read has its
 /// predecessors, and the second read has seen the newest revision.
 async fn read(shared: &Shared, id: &Bson) -> Result<Vec<Problem>> {
     let settings = &shared.settings;

@@ -42,8 +42,8 @@ impl<D: Serialize> IntervalRepository<D> {
     /// ```
     ///
     /// # Cost
-    /// Three round trips, each of which examines at most one document. One more with a chosen start, and two if intervals
-    /// begin later than the new one. The first write of a repository has two more.
+    /// Three round trips. Each examines at most one document. One more with a chosen start, and two if intervals begin later
+    /// than the new one. The first write of a repository has two more.
     ///
     /// # Cancel safety
     /// It has an effect as a whole or not at all. Call it again: `AlreadyExists` means that a document is valid.
@@ -122,9 +122,9 @@ impl<D> IntervalRepository<D> {
     /// ```
     ///
     /// # Cost
-    /// Three round trips, each of which examines at most one document. With a start four to seven. Two more if the client's
-    /// clock is not within a second of the server's, or not after the start of the interval. Three more in the first change
-    /// after a scheduled one has begun, and two in the first write of a repository.
+    /// Three round trips. Each examines at most one document. With a start four to seven. Two more if the client's clock is
+    /// not within a second of the server's, or not after the start of the interval. Three more in the first change after a
+    /// scheduled one has begun, and two in the first write of a repository.
     ///
     /// # Cancel safety
     /// It has an effect as a whole or not at all. With [`expecting`](Update::expecting) or [`from`](Update::from) it is safe

@@ -26,7 +26,7 @@ use crate::form::{BEGIN, END, Times};
 use crate::results::Corrections;
 use crate::settings::Settings;
 
-/// A field as it is stored: missing, of its type, or of another one.
+/// A field as it is stored: missing, of its type, or of another type.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum StoredField<T> {
     Missing,

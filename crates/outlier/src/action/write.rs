@@ -310,8 +310,8 @@ impl<D, E> OutlierRepository<D, E> {
     /// first.
     ///
     /// # Errors
-    /// - [`InvalidArgument`]: a refused update, a match that is empty or contains undefined or an invalid path, or an update
-    ///   that does not suit the stored element, such as `$inc` of a text.
+    /// - [`InvalidArgument`]: a refused update, or an update that does not suit the stored element, such as `$inc` of a
+    ///   text. Or a match that is empty or contains undefined or an invalid path.
     /// - [`Configuration`]: elements are unique.
     /// - [`NotFound`]: the document does not exist, or has no such element.
     pub fn update_element(

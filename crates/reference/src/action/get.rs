@@ -35,7 +35,7 @@ impl<D: DeserializeOwned, S> ReferenceRepository<D, S> {
         Get::create(self.shared(), DocumentId::new(id), None, PhantomData)
     }
 
-    /// Finds documents by a filter on any fields, also on those of their copies, and reads each as [`get`](Self::get) does.
+    /// Finds documents by a filter on any fields, also of their copies, and reads each as [`get`](Self::get) does.
     ///
     /// ```no_run
     /// # use mongo_patterns::reference::ReferenceRepository;

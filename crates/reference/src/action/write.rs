@@ -126,8 +126,8 @@ impl<D, S> ReferenceRepository<D, S> {
     /// meanings. The server applies them in one atomic command.
     ///
     /// Refused, with nothing sent: a document without operators, other operators, a pipeline, positional operators in paths
-    /// (`$`, `$[]`, `$[x]`), two paths if one contains the other, changes of the version or `_id`, and a document or an
-    /// array as the [source key](crate::ReferenceRepositoryBuilder::source_key).
+    /// (`$`, `$[]`, `$[x]`), and two paths if one contains the other. So are changes of the version or `_id`, and a document
+    /// or an array as the [source key](crate::ReferenceRepositoryBuilder::source_key).
     ///
     /// # Cost
     /// One round trip for the source, and one or two for each reference whose copies follow it, twice as many on a router.
@@ -191,8 +191,8 @@ impl<D, S> ReferenceRepository<D, S> {
     /// and leaves the source as it is.
     ///
     /// # Cost
-    /// As an [`update_source`](Self::update_source) of a copied field, and for each reference two round trips more, of which
-    /// one reads all copies of the source. All copies are written.
+    /// As an [`update_source`](Self::update_source) of a copied field, and for each reference two round trips more. One
+    /// reads all copies of the source. All copies are written.
     ///
     /// # Sessions and transactions
     /// As for [`update_source`](Self::update_source). In the transaction that changes the source, a crash leaves both

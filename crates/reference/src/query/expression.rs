@@ -177,7 +177,7 @@ pub(crate) fn count_by_reason(group: &mut Document, reasons: impl IntoIterator<I
     }
 }
 
-/// The most sources whose ids are read one by one to find one of them.
+/// The most sources whose ids are read one by one to find a source.
 const FEW: i32 = 32;
 
 /// The steps of a binary search. Their sum exceeds the number of ids that fit into a document.
@@ -246,8 +246,8 @@ pub(crate) fn any_unknown(ids: Document) -> Document {
     not(doc! { "$setIsSubset": [ids, "$sid"] })
 }
 
-/// Looks up the sources of the names in a field, which are values of another one, in this order: their fields into `s`, and
-/// their names into `sid`.
+/// Looks up the sources of the names in a field, which are values of another field, in this order: their fields into `s`,
+/// and their names into `sid`.
 pub(crate) fn lookup_sources(
     sources: &str,
     (names, of): (&str, &str),

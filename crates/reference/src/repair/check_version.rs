@@ -1,4 +1,4 @@
-//! Checks that the versions of the sources are those of a repository, before settings are stored for the first time.
+//! Checks that a repository wrote the versions of the sources, before settings are stored for the first time.
 
 use futures::future::BoxFuture;
 use mongo_patterns_core::Result;

@@ -1,6 +1,6 @@
 //! Problems of references.
 
-/// A problem of a reference. Its `document_id` is the `_id` of the referring document, its `fields` the field with the
+/// A problem of a reference. Its `document_id` is the `_id` of the referring document. Its `fields` is the field with the
 /// reference, such as `customer`, and its `related_id` the `_id` of the source, if there is one.
 pub type Finding = mongo_patterns_core::verify::Finding<Problem>;
 /// The repair of a finding.

@@ -37,7 +37,7 @@ impl FieldPath {
         &self.0
     }
 
-    /// Returns whether one of the paths is the other one, or leads into it.
+    /// Returns whether the paths are equal, or one leads into the other.
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
         self.0.iter().zip(&other.0).all(|(a, b)| a == b)
     }

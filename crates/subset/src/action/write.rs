@@ -38,8 +38,8 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     /// # Cost
     /// Four round trips, if this repository has written the parent before. Otherwise five, and with a
     /// [total](crate::SubsetRepositoryBuilder::total_field) or [figures](crate::SubsetRepositoryBuilder#figures) also. After
-    /// a conflict up to nine more. Each examines one document, and one of them as many as are embedded. Concurrent inserts
-    /// for one parent share transactions: see [lanes](crate#lanes).
+    /// a conflict up to nine more. Each examines one document, and one round trip as many as are embedded. Concurrent
+    /// inserts for one parent share transactions: see [lanes](crate#lanes).
     ///
     /// # Cancel safety
     /// It has an effect as a whole or not at all. Call it again: `AlreadyExists` means that the child is stored.
@@ -177,16 +177,16 @@ impl<P, C> SubsetRepository<P, C> {
     /// A pipeline is a `Vec` of stages, each `$set` (or `$addFields`) or `$unset`. Its expressions are the caller's: wrap
     /// untrusted values in `$literal`.
     ///
-    /// Refused, with nothing sent: a document without operators, other operators and stages, positional operators in paths
-    /// (`$`, `$[]`, `$[x]`), two paths if one contains the other, and a change of the child's parent or id. A field of the
-    /// order or of a figure cannot become an array.
+    /// Refused, with nothing sent: a document without operators, other operators and stages, and a change of the child's
+    /// parent or id. So are positional operators in paths (`$`, `$[]`, `$[x]`), and two paths if one contains the other. A
+    /// field of the order or of a figure cannot become an array.
     ///
     /// An update with `$inc`, `$mul` or `$push`, or with a pipeline that reads what it writes, is not idempotent.
     ///
     /// # Cost
     /// Four round trips, if this repository has written the parent before. Otherwise five, and with a
     /// [total](crate::SubsetRepositoryBuilder::total_field) or [figures](crate::SubsetRepositoryBuilder#figures) also. Each
-    /// examines one document, and one of them as many as are embedded.
+    /// examines one document, and one round trip as many as are embedded.
     ///
     /// # Cancel safety
     /// It has an effect as a whole or not at all. Call an idempotent update again. Otherwise read the child first.

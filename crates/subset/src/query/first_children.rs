@@ -76,7 +76,7 @@ fn of_subset(settings: &Settings, number: usize, parent: &Bson) -> Vec<Document>
     stages
 }
 
-/// Returns the stages that read the first children for a subset, among those of a filter, as they are embedded.
+/// Returns the stages that read the first children of a filter for a subset, as they are embedded.
 pub(super) fn first_among(
     settings: &Settings,
     subset: &CheckedSubset,

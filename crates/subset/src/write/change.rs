@@ -34,7 +34,7 @@ pub(crate) struct ParentWrite<'a> {
     pub(super) parents: Vec<Bson>,
     /// The child, if it is only one.
     pub(super) child: Option<Bson>,
-    /// The children of which the caller must learn whether a subset has them.
+    /// The children for which the caller must learn whether a subset has them.
     pub(super) asked: Vec<Bson>,
     pub(super) change: Change,
 }

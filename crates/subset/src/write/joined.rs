@@ -25,7 +25,7 @@ use super::transactional;
 use crate::form::child::Child;
 use crate::repository::{Shared, WaitingInserts};
 
-/// Inserts a child in a transaction: with other calls, if one of them writes the parent.
+/// Inserts a child in a transaction: with other calls, if such a call writes the parent.
 pub(super) async fn insert(shared: &Arc<Shared>, child: Child) -> Result<Written> {
     let Child { parent, id, document } = child;
     let waiting = || WaitingInserts {

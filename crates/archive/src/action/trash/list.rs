@@ -18,7 +18,7 @@ use crate::trash::{Shared, Trash};
 
 impl<D: DeserializeOwned> Trash<D> {
     /// Reads the deleted documents, with the time of their deletion and who deleted them, as a [list](List) in the order of
-    /// these times.
+    /// the deletions.
     ///
     /// ```no_run
     /// # use mongo_patterns::archive::{Trash, TrashToken};

@@ -5,7 +5,7 @@
 //! ## Why may a sum differ from the sum of its values?
 //!
 //! Additions of doubles round, and so do sums with decimals. So a sum that is changed by each write differs from a sum that
-//! is computed at once, and both are correct, within a billionth, absolute or relative to the doubles. Sums of integers are
+//! is computed at once. Both are correct within a billionth, absolute or relative to the doubles. Sums of integers are
 //! exact.
 
 use mongo_patterns_core::FieldName;
