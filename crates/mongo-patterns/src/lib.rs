@@ -242,7 +242,7 @@
 //!
 //! The future of every call can be dropped at any point, by a timeout or `select!`. No transaction stays open, no connection
 //! is closed, and calls for other documents do not wait. A task runs a command in flight to its reply; [`drain`] waits for
-//! these tasks when a service shuts down. Each call documents what it may have done, and
+//! these tasks when a service shuts down. Each write documents what it may have done, and
 //! [core](mongo_patterns_core::action#cancel-safety) what holds for all of them, also in a transaction of yours.
 //!
 //! # The driver

@@ -37,9 +37,9 @@ impl<D> Archive<D> {
     /// # }
     /// ```
     ///
-    /// Of two documents with equal bytes, it deletes the archived one. It leaves two that differ and have one age, or of which one
-    /// has none, and an older one with [related](crate::ArchiveBuilder::related) documents, unless you
-    /// [choose](RepairArchive::keep). It leaves all other findings, which need a decision.
+    /// Of two documents with equal bytes, it deletes the archived one. It leaves all other findings, which need a decision:
+    /// two that differ without an order by age, and an older one with [related](crate::ArchiveBuilder::related) documents,
+    /// unless you [choose](RepairArchive::keep).
     ///
     /// # Cost
     /// As [`verify`](Self::verify), and four round trips for each repaired document.
@@ -48,7 +48,7 @@ impl<D> Archive<D> {
     /// A document is deleted or not. Call it again.
     ///
     /// # Errors
-    /// - [`SettingsMismatch`]: the catalog has other settings, or none.
+    /// - [`SettingsMismatch`]: also if the catalog has no entry.
     /// - [`TooLarge`]: a document has too many [related](crate#related-documents) ones.
     pub fn repair(&self) -> RepairArchive<'_> {
         RepairArchive::create(self.shared(), None)
@@ -70,9 +70,6 @@ mongo_patterns_core::action! {
 
 impl<'a> RepairArchive<'a> {
     /// Returns the stream. It does nothing before it is polled.
-    ///
-    /// # Cancel safety
-    /// See [the module](mongo_patterns_core::verify#cancel-safety).
     pub fn stream(self) -> ActionStream<'a, Repaired> {
         let (shared, keep, dry_run) = (self.shared, self.keep, self.dry_run);
         let reporter = Reporter::new(self.on_progress);
@@ -86,7 +83,7 @@ impl<'a> RepairArchive<'a> {
 
 /// What is done about two documents with one `_id`.
 enum Resolved {
-    /// One of them is deleted.
+    /// One document is deleted.
     Deleted,
     Left(Unrepaired),
     /// There are not two any more.

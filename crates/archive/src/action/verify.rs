@@ -22,8 +22,10 @@ use crate::transfer::ids_of;
 const BATCH: u32 = 1000;
 
 impl<D> Archive<D> {
-    /// Checks both collections: whether a document is in both, whether a unique index of the archive refuses an old one, and whether
-    /// each age is a date. And whether [related](crate::ArchiveBuilder::related) documents are where their document is.
+    /// Checks both collections: whether a document is in both, whether a unique index of the archive refuses an old one, and
+    /// whether each age is a date.
+    ///
+    /// It also checks whether [related](crate::ArchiveBuilder::related) documents are where their document is.
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
@@ -37,12 +39,12 @@ impl<D> Archive<D> {
     /// ```
     ///
     /// [`verify`](mongo_patterns_core::verify) says what is true of the verifications of all patterns, and
-    /// [`repair`](Self::repair) what can be repaired.
+    /// [`repair`](Self::repair) what it repairs.
     ///
     /// # Cost
-    /// Two round trips for each 1000 documents of the archive, and for each 1000 related documents. The server reads all
-    /// documents of both collections to check their ages. For each unique index of the archive, two round trips for each
-    /// 1000 documents that are old enough.
+    /// Two round trips for each 1000 documents of the archive, and for each 1000 related documents. For each unique index of
+    /// the archive, two for each 1000 documents that are old enough. The server reads all documents of both collections to
+    /// check their ages.
     pub fn verify(&self) -> Verify<'_, Problem> {
         let shared = self.shared();
         Verify::new(shared.ensure(), move |reporter| {
@@ -106,7 +108,7 @@ fn findings(
         .map(move |id| Finding::new(namespace.clone(), id, problem))
 }
 
-/// Returns the related documents of these whose document is in the other collection.
+/// Returns the given related documents whose document is in the other collection.
 async fn elsewhere(
     shared: &Shared,
     related: &RelatedCollection,
@@ -147,7 +149,7 @@ async fn elsewhere(
     Ok(elsewhere)
 }
 
-/// Returns the archived documents of these that the collection has too, and the archive still.
+/// Returns the given archived documents that both collections still have.
 async fn in_both(shared: &Shared, archived: &[Bson]) -> Result<Vec<Bson>> {
     let mut in_both = archived.to_vec();
     // The archive again, because a document may have been restored between the reads.

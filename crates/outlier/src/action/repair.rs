@@ -160,9 +160,6 @@ mongo_patterns_core::action! {
 
 impl<'a> RepairLists<'a> {
     /// Returns the stream, in no order. It does nothing before it is polled.
-    ///
-    /// # Cancel safety
-    /// See [the module](mongo_patterns_core::verify#cancel-safety).
     pub fn stream(self) -> ActionStream<'a, Repaired> {
         let Self {
             shared,

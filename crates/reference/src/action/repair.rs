@@ -61,9 +61,6 @@ mongo_patterns_core::action! {
 
 impl<'a> RepairReferences<'a> {
     /// Returns the stream. It does nothing before it is polled.
-    ///
-    /// # Cancel safety
-    /// See [the module](mongo_patterns_core::verify#cancel-safety).
     pub fn stream(self) -> ActionStream<'a, Repaired> {
         let (shared, dry_run) = (self.shared, self.dry_run);
         let reporter = Reporter::new(self.on_progress);

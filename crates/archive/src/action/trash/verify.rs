@@ -19,8 +19,8 @@ use crate::trash::{Shared, Trash};
 const BATCH: u32 = 1000;
 
 impl<D> Trash<D> {
-    /// Checks the entries: whether each has a document and a time, and whether the [related](crate#related-documents-of-a-trash)
-    /// documents of each are complete. It leaves out expired entries, which the server is deleting.
+    /// Checks the entries: whether each has a document, a time, and all [related](crate#related-documents-of-a-trash)
+    /// documents. It leaves out expired entries.
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
@@ -33,11 +33,11 @@ impl<D> Trash<D> {
     /// # }
     /// ```
     ///
-    /// See [`verify`](mongo_patterns_core::verify) for what is true of the verifications of all patterns. What an entry lacks is
-    /// stored nowhere, so there is no repair.
+    /// [`verify`](mongo_patterns_core::verify) says what is true of the verifications of all patterns. There is no repair,
+    /// because the missing parts are stored nowhere.
     ///
     /// # Cost
-    /// The server reads all entries: one round trip for each 1000 of them, and two more with related documents.
+    /// One round trip for each 1000 entries, and two more with related documents.
     pub fn verify(&self) -> Verify<'_, TrashProblem> {
         let shared = self.shared();
         Verify::new(shared.ensure(), move |reporter| {
@@ -69,7 +69,7 @@ async fn find_problems(shared: &Shared, mut reporter: Reporter<'_>, mut results:
     Ok(())
 }
 
-/// Returns the stages that read what is checked of the entries that match and have not expired.
+/// Returns the stages that read the checked parts of matching entries that have not expired.
 fn entries(filter: Document) -> Vec<Document> {
     let is_of = |field: &str, name: &str| doc! { "$eq": [{ "$type": format!("${field}") }, name] };
     let expired = doc! { EXPIRES_AT: { "$type": "date" }, "$expr": { "$lte": [format!("${EXPIRES_AT}"), "$$NOW"] } };

@@ -45,8 +45,7 @@ pub(super) async fn find(shared: &Shared, results: &mut Results<Finding>) -> Res
 }
 
 impl UniqueIndex {
-    /// Reads an index as the server lists it. `None` for one that is not unique, for that of `_id`, and for one with a collation,
-    /// under which other values are equal.
+    /// Reads an index as the server lists it. `None` unless it is unique, has no collation, and is not on `_id`.
     fn of(listed: &Document) -> Option<Self> {
         let keys = listed.get_document("key").ok()?;
         let is_checked = listed.get_bool("unique").unwrap_or(false) && !listed.contains_key("collation");
