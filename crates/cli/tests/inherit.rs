@@ -249,6 +249,9 @@ async fn each_problem_is_shown_and_its_remedy_works() {
         }
         take_advice(db).await;
         assert_eq!(needs(db, 0), Vec::<serde_json::Value>::new());
+        let verified = status(db, &["--verify", "--json"]).ok().lines("managed").into_iter();
+        let verified = verified.filter(|row| row["verified"]["findings"] == 0);
+        assert_eq!(verified.count(), 9);
     })
     .await;
 }

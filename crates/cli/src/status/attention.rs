@@ -78,7 +78,7 @@ pub(super) fn of(status: &Status) -> Vec<Need> {
             advise(
                 COLLECTION,
                 text,
-                "start the service again: its next run repeats the step".to_owned(),
+                "start the service again, which repeats it, or record by `mongo-patterns schema mark` that it is applied".to_owned(),
             );
         }
     }
@@ -127,7 +127,7 @@ fn of_entry(status: &Status, entry: &Entry) -> Vec<(String, Remedy)> {
         ))
     };
     let repair = || match pattern.as_str() {
-        "embedded" | "archive" => commands(&["verify"]),
+        "embedded" | "trash" => commands(&["verify"]),
         _ => commands(&["repair", "verify"]),
     };
     let mut needs = Vec::new();

@@ -44,7 +44,7 @@ impl Entry {
             "subset" => "subset",
             "embedded" => "children",
             "reference" => "reference",
-            "bucket" | "history" => "",
+            "bucket" | "history" | "trash" => "",
             "archive" if !self.settings.contains_key("files") => "",
             _ => return None,
         };

@@ -8,13 +8,13 @@ use mongodb::bson::DateTime;
 use super::entries::{Entry, Verified};
 use crate::args::{
     Archive, ArchiveVerb, Bucket, BucketVerb, Embedded, EmbeddedVerb, History, HistoryVerb, Listing, Outlier,
-    OutlierVerb, Reference, ReferenceVerb, Subset, SubsetVerb,
+    OutlierVerb, Reference, ReferenceVerb, Subset, SubsetVerb, Trash, TrashVerb,
 };
 use crate::catalog::Managed;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::profile::Profile;
-use crate::{archive, bucket, embedded, history, outlier, reference, subset};
+use crate::{archive, bucket, embedded, history, outlier, reference, subset, trash};
 
 fn is_of_connection(error: &Error) -> bool {
     [ErrorKind::ServerSelection, ErrorKind::Network].contains(&error.kind())
@@ -49,6 +49,7 @@ pub(super) async fn verify(context: &Context, entry: &mut Entry, most: u64) -> R
         "history" => verify!(history, History, HistoryVerb),
         "reference" => verify!(reference, Reference, ReferenceVerb),
         "archive" => verify!(archive, Archive, ArchiveVerb,),
+        "trash" => verify!(trash, Trash, TrashVerb),
         _ => return Ok(()),
     };
     match outcome {
