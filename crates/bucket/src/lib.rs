@@ -133,8 +133,7 @@
 //! to 1000 items, and a refused item fails alone. So 64 tasks can append to one key many times faster than one after
 //! another. Appends in a session, and all other writes, wait for their turn.
 //!
-//! Clones of a repository share its lanes. Separately built repositories and other processes do not: their calls wait on the
-//! server. Lanes only save waiting, and no guarantee depends on them. In a transaction of the caller, a call takes no lane.
+//! See also what is true of [all lanes](mongo_patterns_core::action#lanes).
 //!
 //! # Indexes
 //!
@@ -195,8 +194,8 @@
 //! # }
 //! ```
 //!
-//! The closure owns what it uses (`async move`, of clones), so that the future is `Send` and can be spawned. A closure that
-//! borrows does not compile there: "implementation of `Send` is not general enough".
+//! The closure owns what it uses, so that the future [can be
+//! spawned](mongo_patterns_core::action#sessions-and-transactions).
 //!
 //! **Many items at once.** [`append_many`](BucketRepository::append_many) stores the items of one key in whole buckets,
 //! hundreds of times faster than one by one. [`append_stream`](BucketRepository::append_stream) does so for a stream of

@@ -44,6 +44,27 @@
 //! returns the error with the driver's labels, so that the driver's `and_run2` retries the whole transaction. The server
 //! aborts a transaction after an error of a write, such as a duplicate key.
 //!
+//! The closure of `and_run2` must own what it uses (`async move`, of clones), so that its future is `Send` and can be spawned. A
+//! closure that borrows does not compile there: "implementation of `Send` is not general enough".
+//!
+//! # Lanes
+//!
+//! Each document that a repository writes has a lane: a queue of its calls, with one write in flight. Clones of a repository
+//! share its lanes. Separately built repositories and other processes do not: their calls wait on the server. Lanes only save
+//! waiting, and no guarantee depends on them. In a transaction of the caller, a call takes no lane.
+//!
+//! # Operators
+//!
+//! Calls that update a document, or a part of it, take `$set`, `$unset`, `$inc`, `$mul`, `$min`, `$max`, `$currentDate`, `$push`,
+//! `$pull` and `$addToSet`, with MongoDB's meanings. The server applies them in one atomic command: concurrent increments all
+//! count. As in the driver, a document with `$each` in a `$push` or `$addToSet` is a modifier, and the value of a `$pull` is a
+//! condition.
+//!
+//! Refused, with nothing sent: a document without operators, other operators, positional operators in paths (`$`, `$[]`,
+//! `$[x]`), and two paths if one contains the other.
+//!
+//! An update with `$inc`, `$mul`, `$push` or `$currentDate` is not idempotent.
+//!
 //! # Time limits
 //!
 //! Reads have a setter `max_time`, and a builder has one for all reads of its repository. The server ends a command that

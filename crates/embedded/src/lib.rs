@@ -131,8 +131,7 @@
 //! or that another client has locked, occupies one connection, and calls for other parents do not wait.
 //! [`insert`](EmbeddedRepository::insert) has no lane.
 //!
-//! Clones of a repository share its lanes. Separately built repositories and other processes do not: their calls wait on the
-//! server. Lanes only save waiting, and no guarantee depends on them. In a transaction of the caller, a call takes no lane.
+//! See also what is true of [all lanes](mongo_patterns_core::action#lanes).
 //!
 //! # Indexes
 //!
@@ -204,8 +203,8 @@
 //! # }
 //! ```
 //!
-//! The closure owns what it uses (`async move`, of clones), so its future is `Send` and can be spawned. A closure that
-//! borrows does not compile there: "implementation of `Send` is not general enough".
+//! The closure owns what it uses, so that the future [can be
+//! spawned](mongo_patterns_core::action#sessions-and-transactions).
 //!
 //! **Protection from other programs.** Give its [`validators`](EmbeddedRepository::validators) to the server.
 //!

@@ -186,8 +186,7 @@
 //! share the next transaction, each as a revision of its own, and a refused call fails alone. Calls in a session, and other
 //! writes, wait for their turn.
 //!
-//! Clones of a repository share its lanes. Separately built repositories and other processes do not: their calls wait on the
-//! server. Lanes only save waiting, and no guarantee depends on them. In a transaction of the caller, a call takes no lane.
+//! See also what is true of [all lanes](mongo_patterns_core::action#lanes).
 //!
 //! # Indexes
 //!

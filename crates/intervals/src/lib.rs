@@ -66,8 +66,8 @@
 //! # Lanes
 //!
 //! Each id has a lane: a queue of the calls that write it, with one in flight. So transactions of one process never
-//! conflict, and an id that another client has locked occupies one connection. Clones of a repository share its lanes. Lanes
-//! only save waiting, and no guarantee depends on them.
+//! conflict, and an id that another client has locked occupies one connection. See also what is true of [all
+//! lanes](mongo_patterns_core::action#lanes).
 //!
 //! # Guarantees
 //!

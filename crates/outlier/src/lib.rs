@@ -139,8 +139,7 @@
 //! and all other writes, wait for their turn. So does the part of [`verify`](OutlierRepository::verify) that reads a list
 //! with findings again.
 //!
-//! Clones of a repository share its lanes. Separately built repositories and other processes do not: their calls wait on the
-//! server. Lanes only save waiting, and no guarantee depends on them. In a transaction of the caller, a call takes no lane.
+//! See also what is true of [all lanes](mongo_patterns_core::action#lanes).
 //!
 //! # Indexes
 //!
@@ -190,8 +189,8 @@
 //! # }
 //! ```
 //!
-//! The closure owns what it uses (`async move`, of clones), so that the future is `Send` and can be spawned. A closure that
-//! borrows does not compile there: "implementation of `Send` is not general enough".
+//! The closure owns what it uses, so that the future [can be
+//! spawned](mongo_patterns_core::action#sessions-and-transactions).
 //!
 //! # Sharding
 //!

@@ -134,8 +134,7 @@
 //! [`delete_source`](ReferenceRepository::delete_source) take the lane of their source. So a document that another client
 //! has locked occupies one connection, and calls for others do not wait.
 //!
-//! Clones of a repository share its lanes. Separately built repositories and other processes do not: their calls wait on the
-//! server. Lanes only save waiting, and no guarantee depends on them. In a transaction of the caller, a call takes no lane.
+//! See also what is true of [all lanes](mongo_patterns_core::action#lanes).
 //!
 //! # Indexes
 //!

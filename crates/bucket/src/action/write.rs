@@ -191,19 +191,15 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// [windows](crate::BucketRepositoryBuilder::window) its time stays in its window.
     ///
     /// # Operators
-    /// `$set`, `$unset`, `$inc`, `$mul`, `$min`, `$max`, `$currentDate`, `$push`, `$pull` and `$addToSet`, with MongoDB's
-    /// meanings. Paths are relative to the item, such as `price.amount`. The server applies them in one atomic command:
-    /// concurrent increments all count. As in the driver, a document with `$each` in a `$push` or `$addToSet` is a modifier,
-    /// and the value of a `$pull` is a condition.
+    /// [All calls](mongo_patterns_core::action#operators) have the same operators. Paths are relative to the item, such as
+    /// `price.amount`.
     ///
-    /// Refused, with nothing sent:
+    /// Also refused, with nothing sent:
     ///
-    /// - a document without operators, other operators, and a pipeline,
+    /// - a pipeline,
     /// - positional operators in paths (`$`, `$[]`, `$[x]`), and two paths if one contains the other,
     /// - a change of the item's id,
     /// - a change of its time, except `$set`, `$min` and `$max` to a date, and, without windows, `$currentDate`.
-    ///
-    /// An update with `$inc`, `$mul`, `$push` or `$currentDate` is not idempotent.
     ///
     /// # Cost
     /// One round trip, in which the server examines one document. A second one if the item does not exist, or to compute the

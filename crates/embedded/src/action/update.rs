@@ -27,15 +27,8 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// ```
     ///
     /// # Operators
-    /// `$set`, `$unset`, `$inc`, `$mul`, `$min`, `$max`, `$currentDate`, `$push`, `$pull` and `$addToSet`, with MongoDB's
-    /// meanings. Paths are relative to the child, such as `geo.lat`, or `locations.0.n` for a position in an array. The
-    /// server applies them in one atomic command: concurrent increments all count. As in the driver, a document with `$each`
-    /// in a `$push` or `$addToSet` is a modifier, and the value of a `$pull` is a condition.
-    ///
-    /// Refused, with nothing sent: a document without operators, other operators, a pipeline, positional operators in paths
-    /// (`$`, `$[]`, `$[x]`), two paths if one contains the other, and a change of the child's id.
-    ///
-    /// An update with `$inc`, `$mul`, `$push` or `$currentDate` is not idempotent.
+    /// [All calls](mongo_patterns_core::action#operators) have the same operators. Paths are relative to the child, such as
+    /// `geo.lat`, or `locations.0.n` for a position in an array. A pipeline, and a change of the child's id, are refused.
     ///
     /// # Cost
     /// One round trip; the server examines one document. A refused write takes a second one, which reads the reason.

@@ -34,15 +34,13 @@ impl<D> HistoryRepository<D> {
     /// ```
     ///
     /// # Operators
-    /// `$set`, `$unset`, `$inc`, `$mul`, `$min`, `$max`, `$currentDate`, `$push`, `$pull` and `$addToSet`, with MongoDB's
-    /// meanings. The server applies them in one atomic command.
+    /// [All calls](mongo_patterns_core::action#operators) have the same operators.
     ///
     /// A pipeline is a `Vec` of stages, each `$set` (or `$addFields`) or `$unset`. Its expressions are the caller's: wrap
     /// untrusted values in `$literal`.
     ///
-    /// Refused, with nothing sent: a document without operators, other operators and stages, positional operators in paths
-    /// (`$`, `$[]`, `$[x]`), and two paths if one contains the other. So are changes of the id, the revision, the time,
-    /// `_id`, or a field that describes the change.
+    /// Other stages, and changes of the id, the revision, the time, `_id`, or a field that describes the change, are
+    /// refused.
     ///
     /// # Cost
     /// Three round trips. Each examines at most one document. One more on a sharded cluster for an update by operators, and

@@ -290,16 +290,10 @@ impl<D, E> OutlierRepository<D, E> {
     /// [remove](Self::remove) one and push another.
     ///
     /// # Operators
-    /// `$set`, `$unset`, `$inc`, `$mul`, `$min`, `$max`, `$currentDate`, `$push`, `$pull` and `$addToSet`, with MongoDB's
-    /// meanings. Paths are relative to the element. The server applies them in one atomic command: concurrent increments all
-    /// count, also while a refresh moves the element. As in the driver, a document with `$each` in a `$push` or `$addToSet`
-    /// is a modifier, and the value of a `$pull` is a condition.
+    /// [All calls](mongo_patterns_core::action#operators) have the same operators. Paths are relative to the element.
+    /// Concurrent increments all count, also while a refresh moves the element. A pipeline is refused.
     ///
-    /// Refused, with nothing sent: a document without operators, other operators, a pipeline, positional operators in paths
-    /// (`$`, `$[]`, `$[x]`), and two paths if one contains the other.
-    ///
-    /// An update with `$inc`, `$mul` or `$push` is not idempotent. Nor is an update that changes a field of the match, after
-    /// which it finds another element.
+    /// An update that changes a field of the match is not idempotent: it finds another element the next time.
     ///
     /// # Cost
     /// One round trip for an element of the array, and three for an element of an overflow document. If the list has no such

@@ -122,12 +122,10 @@ impl<D, S> ReferenceRepository<D, S> {
     /// ```
     ///
     /// # Operators
-    /// `$set`, `$unset`, `$inc`, `$mul`, `$min`, `$max`, `$currentDate`, `$push`, `$pull` and `$addToSet`, with MongoDB's
-    /// meanings. The server applies them in one atomic command.
+    /// [All calls](mongo_patterns_core::action#operators) have the same operators.
     ///
-    /// Refused, with nothing sent: a document without operators, other operators, a pipeline, positional operators in paths
-    /// (`$`, `$[]`, `$[x]`), and two paths if one contains the other. So are changes of the version or `_id`, and a document
-    /// or an array as the [source key](crate::ReferenceRepositoryBuilder::source_key).
+    /// A pipeline, a change of the version or `_id`, and a document or an array as the [source
+    /// key](crate::ReferenceRepositoryBuilder::source_key), are refused.
     ///
     /// # Cost
     /// One round trip for the source, and one or two for each reference whose copies follow it, twice as many on a router.

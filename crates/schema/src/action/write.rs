@@ -157,8 +157,8 @@ impl<D> SchemaRepository<D> {
     /// # }
     /// ```
     ///
-    /// Operators are `$set`, `$unset`, `$inc`, `$mul`, `$min`, `$max`, `$currentDate`, `$push`, `$pull` and `$addToSet`. The
-    /// version field and `_id` cannot be changed.
+    /// [All calls](mongo_patterns_core::action#operators) have the same operators. The version field and `_id` cannot be
+    /// changed.
     ///
     /// # Cost
     /// One round trip, which examines one document. For an older document three more with steps on the server alone, or five

@@ -169,19 +169,15 @@ impl<P, C> SubsetRepository<P, C> {
     /// ```
     ///
     /// # Operators
-    /// `$set`, `$unset`, `$inc`, `$mul`, `$min`, `$max`, `$currentDate`, `$push`, `$pull` and `$addToSet`, with MongoDB's
-    /// meanings. The server applies them in one atomic command: concurrent increments all count, and the subset follows the
-    /// stored result. As in the driver, a document with `$each` in a `$push` or `$addToSet` is a modifier, and the value of
-    /// a `$pull` is a condition.
+    /// [All calls](mongo_patterns_core::action#operators) have the same operators. The subset follows the stored result.
     ///
     /// A pipeline is a `Vec` of stages, each `$set` (or `$addFields`) or `$unset`. Its expressions are the caller's: wrap
     /// untrusted values in `$literal`.
     ///
-    /// Refused, with nothing sent: a document without operators, other operators and stages, and a change of the child's
-    /// parent or id. So are positional operators in paths (`$`, `$[]`, `$[x]`), and two paths if one contains the other. A
-    /// field of the order or of a figure cannot become an array.
+    /// Other stages, and a change of the child's parent or id, are refused. A field of the order or of a figure cannot
+    /// become an array.
     ///
-    /// An update with `$inc`, `$mul` or `$push`, or with a pipeline that reads what it writes, is not idempotent.
+    /// A pipeline that reads what it writes is not idempotent.
     ///
     /// # Cost
     /// Four round trips, if this repository has written the parent before. Otherwise five, and with a
