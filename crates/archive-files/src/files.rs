@@ -30,7 +30,6 @@ impl Shared {
         doc! { "_id": self.record_id(name), "state": { "$in": states } }
     }
 
-    /// Returns a file of the archive.
     pub(crate) async fn find(&self, name: &str, conn: &mut Conn<'_>) -> Result<Option<ArchiveFile>> {
         let record = conn.find_one(&self.records, self.record_in(name, &[STORED]), None);
         record.await?.map(|record| file_of(&record)).transpose()

@@ -175,7 +175,6 @@ pub(crate) fn check_related(names: &mut HashSet<Namespace>, one: &Collection<Raw
     }
 }
 
-/// Checks the collection and the second one.
 pub(crate) fn check_collections(
     current: &Collection<RawDocumentBuf>,
     second: &Collection<RawDocumentBuf>,

@@ -105,7 +105,6 @@ pub(crate) fn of_document(id: &Bson) -> Document {
     doc! { ID: { "$eq": id } }
 }
 
-/// Returns the document of an entry.
 pub(crate) fn document_of(entry: &RawDocument) -> Result<&RawDocument> {
     entry.get_document("document").map_err(|_| {
         let text = "an entry of the trash has no document in its field `document`, nothing was changed: correct it or delete it";

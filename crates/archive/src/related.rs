@@ -174,7 +174,6 @@ impl Related {
         Ok(related)
     }
 
-    /// Reads the related documents of the given documents.
     pub(crate) async fn read(
         &self,
         documents: &[RawDocumentBuf],

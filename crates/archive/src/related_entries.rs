@@ -175,7 +175,6 @@ pub(crate) async fn restore(found: &[RelatedDocuments], conn: &mut Conn<'_>) -> 
     related::insert(found, conn).await
 }
 
-/// Returns whether an entry is of a related document.
 fn is_related(entry: &RawDocument) -> bool {
     entry.get(OF).ok().flatten().is_some()
 }

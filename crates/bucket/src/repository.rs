@@ -71,7 +71,6 @@ impl Shared {
         .owns(settings.owned(collection))
     }
 
-    /// Returns the collection and the settings.
     pub(crate) fn parts(&self) -> (&Collection<RawDocumentBuf>, &Settings) {
         (&self.collection, &self.settings)
     }

@@ -37,7 +37,6 @@ pub async fn drain() {
     let _ = tasks.wait_for(|tasks| *tasks == 0).await;
 }
 
-/// One of the tasks.
 struct Task;
 
 impl Task {

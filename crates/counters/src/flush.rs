@@ -100,7 +100,6 @@ pub(crate) async fn flush(shared: &Shared) -> Result<(Flushed, Option<Error>)> {
     }
 }
 
-/// A flush.
 struct Flushing<'a> {
     shared: &'a Shared,
     conn: Conn<'a>,

@@ -14,7 +14,6 @@ const MOST: usize = 100_000;
 /// How long a batch of unknown outcome is retried: for less than documents keep the numbers of batches.
 const KEPT: Duration = Duration::from_secs(45 * 60);
 
-/// A count of one document.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Count {
     pub(crate) id: Bson,

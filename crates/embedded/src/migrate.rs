@@ -213,7 +213,6 @@ pub(crate) async fn aggregate(
     Ok(send::aggregate_rows(collection, stages, send::latest(options)).await?)
 }
 
-/// Reads the one document that the stages return.
 async fn read(
     conn: &mut Conn<'_>,
     purpose: &'static str,

@@ -30,7 +30,6 @@ pub(crate) fn exact() -> Collation {
     Collation::builder().locale("simple").build()
 }
 
-/// Matches the parent.
 pub(crate) fn parent(id: &DocumentId) -> Document {
     doc! { "_id": { "$eq": id.to_bson() } }
 }

@@ -18,7 +18,6 @@ pub(crate) fn current(settings: &Settings, id: &Bson) -> Document {
     doc! { settings.id.as_str(): { "$eq": id } }
 }
 
-/// Matches all revisions of a document.
 pub(crate) fn revisions(settings: &Settings, id: &Bson) -> Document {
     doc! { settings.document_id.as_str(): { "$eq": id } }
 }
@@ -41,7 +40,6 @@ pub(crate) fn number(revision: u64) -> Bson {
     i32::try_from(revision).map_or(Bson::Int64(revision), Bson::Int32)
 }
 
-/// Matches one revision.
 pub(crate) fn revision(settings: &Settings, id: &Bson, revision: u64) -> Document {
     let mut filter = revisions(settings, id);
     filter.insert(settings.revision.as_str(), number(revision));

@@ -19,12 +19,10 @@ use crate::repository::Shared;
 use crate::results::{Current, Revision};
 use crate::token::RevisionToken;
 
-/// Decodes a document of the collection of the revisions.
 pub(crate) fn revision_of<D: DeserializeOwned>(shared: &Shared, document: &RawDocument) -> Result<Revision<D>> {
     decode_revision(&shared.settings, document).map_err(|error| error.of_collection(&shared.revisions))
 }
 
-/// Decodes a current document.
 pub(crate) fn current_of<D: DeserializeOwned>(shared: &Shared, document: &RawDocument) -> Result<Current<D>> {
     let head = Head::read(&shared.settings, document);
     Ok(Current {
@@ -34,7 +32,6 @@ pub(crate) fn current_of<D: DeserializeOwned>(shared: &Shared, document: &RawDoc
     })
 }
 
-/// Reads the current document.
 pub(crate) async fn find_current(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Option<RawDocumentBuf>> {
     find_matching(shared, id, &Document::new(), conn).await
 }
@@ -52,7 +49,6 @@ pub(crate) async fn find_matching(
     Ok(conn.find_one(&shared.current, filter, options).await?)
 }
 
-/// Reads a revision.
 pub(crate) async fn find_revision(
     shared: &Shared,
     id: &Bson,
@@ -89,7 +85,6 @@ pub(crate) async fn find_as_of(
         .await?)
 }
 
-/// The revisions of a document.
 pub(crate) struct Revisions<'a, D> {
     pub(crate) shared: &'a Shared,
     pub(crate) id: DocumentId,

@@ -105,7 +105,6 @@ impl Settings {
         vec![if self.is_by_id() { index } else { index.unique() }]
     }
 
-    /// Returns the indexes of the revisions.
     pub(crate) fn revisions_indexes(&self) -> Vec<PlannedIndex> {
         let (id, revision) = (self.document_id.as_str(), self.revision.as_str());
         let by_revision = doc! { id: 1, revision: 1 };

@@ -46,7 +46,6 @@ impl Times {
         }
     }
 
-    /// Returns whether it contains a time.
     pub(crate) fn contains(self, time: DateTime) -> bool {
         self.from <= time && (self.to >= END || time < self.to)
     }

@@ -30,7 +30,6 @@ use crate::results::{Corrections, Migrated};
 /// The most updates in one command, which has to be smaller than 16 MiB.
 const MAX_CHUNK: u64 = 10_000;
 
-/// Migrates existing documents.
 pub(crate) async fn migrate_existing(
     shared: &Shared,
     options: &MigrateOptions,

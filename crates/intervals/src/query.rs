@@ -31,7 +31,6 @@ pub(crate) fn of_id(settings: &Settings, id: &Bson) -> Document {
     doc! { settings.id.as_str(): { "$eq": id } }
 }
 
-/// Matches the valid document of an id.
 pub(crate) fn valid(settings: &Settings, id: &Bson) -> Document {
     let mut filter = of_id(settings, id);
     filter.insert(settings.valid.as_str(), true);
@@ -168,7 +167,6 @@ pub(crate) fn unmark(settings: &Settings, id: &Bson) -> Document {
     doc! { "q": valid(settings, id), "u": unset, "hint": &settings.valid_index }
 }
 
-/// Matches one document of an id.
 pub(crate) fn of_document(settings: &Settings, id: &Bson, document_id: &Bson) -> Document {
     let mut filter = of_id(settings, id);
     filter.insert("_id", doc! { "$eq": document_id });

@@ -16,7 +16,6 @@ use crate::repository::Shared;
 use crate::results::Interval;
 use crate::token::IntervalToken;
 
-/// Reads the current document.
 pub(crate) async fn find_current(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Option<RawDocumentBuf>> {
     let settings = &shared.settings;
     let (stages, options) = (query::current(settings, id), query::by_start(settings));

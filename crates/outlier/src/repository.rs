@@ -89,7 +89,6 @@ impl Shared {
         self.outliers.get(id, |newest| Some(newest.clone()))
     }
 
-    /// Remembers an outlier.
     pub(crate) fn remember_outlier(&self, id: &Bson, newest: Bson) {
         self.outliers.set(id, newest);
     }

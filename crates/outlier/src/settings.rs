@@ -10,9 +10,7 @@ use mongodb::{Collection, Namespace};
 
 #[derive(Debug)]
 pub(crate) struct Settings {
-    /// The namespace of the main documents.
     pub(crate) main: Namespace,
-    /// The namespace of the overflow documents.
     pub(crate) overflow: Namespace,
     /// The array of a main document.
     pub(crate) array: FieldName,
@@ -47,7 +45,6 @@ impl Settings {
         [&self.parent, &self.extras, &self.seq, &self.count].map(FieldName::as_str)
     }
 
-    /// Returns the threshold as a number of an expression.
     pub(crate) fn threshold_bson(&self) -> i32 {
         i32::try_from(self.threshold).unwrap_or(i32::MAX)
     }

@@ -29,7 +29,6 @@ fn with_copy(field: &ReferenceField, copy: Document) -> Document {
         .collect()
 }
 
-/// Matches documents that refer to a source.
 pub(crate) fn referring(field: &ReferenceField, source: &Bson) -> Document {
     with_copy(field, by_id(source))
 }
@@ -197,7 +196,6 @@ pub(crate) fn without_arrays(field: &ReferenceField, mut filter: Document) -> Do
     filter
 }
 
-/// Removes the reference to a source from a document.
 pub(crate) fn removal(field: &ReferenceField, source: &Bson) -> Document {
     match field.is_array {
         true => doc! { "$pull": { field.name.as_str(): by_id(source) } },
@@ -217,7 +215,6 @@ pub(crate) fn settable(settings: &Settings, field: &ReferenceField, document: &B
     filter
 }
 
-/// Sets a reference.
 pub(crate) fn set(field: &ReferenceField, copy: Document) -> Document {
     doc! { "$set": { field.name.as_str(): copy } }
 }

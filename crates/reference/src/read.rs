@@ -63,7 +63,6 @@ pub(crate) fn projection(shared: &Shared) -> Document {
     copy::projection(&shared.settings, &shared.settings.references)
 }
 
-/// Reads a source.
 pub(crate) async fn find_source(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Option<Source>> {
     let options = options::find_document(projection(shared));
     let stored = conn.find_one(&shared.sources, query::by_id(id), options).await?;

@@ -44,7 +44,6 @@ impl Shared {
         &self.referring[0]
     }
 
-    /// Returns the collection of a reference.
     pub(crate) fn collection_of(&self, field: &ReferenceField) -> &Collection<RawDocumentBuf> {
         &self.referring[field.collection]
     }

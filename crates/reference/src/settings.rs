@@ -28,7 +28,6 @@ pub(crate) struct ReferenceField {
     pub(crate) is_array: bool,
     /// Whether the copies stay as they were stored.
     pub(crate) is_snapshot: bool,
-    /// The name of its index.
     pub(crate) index: String,
 }
 
@@ -129,7 +128,6 @@ impl Settings {
         stored
     }
 
-    /// Returns the indexes of the sources.
     pub(crate) fn source_indexes(&self) -> Vec<PlannedIndex> {
         let of_key = |key: &FieldName| PlannedIndex::new(key_index(key), doc! { key.as_str(): 1 }).unique();
         self.key.iter().map(of_key).collect()

@@ -7,12 +7,10 @@ use mongodb::bson::{Bson, Document, doc};
 use crate::settings::Settings;
 use crate::steps::Work;
 
-/// Sets the version of a document.
 pub(crate) fn set_version(settings: &Settings, version: u32) -> Document {
     doc! { "$set": { settings.version.as_str(): versions::number(version) } }
 }
 
-/// Matches documents of these versions.
 pub(crate) fn of_versions(settings: &Settings, versions: impl Iterator<Item = u32>) -> Document {
     versions::of_versions(&settings.version, versions)
 }

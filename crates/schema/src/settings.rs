@@ -8,7 +8,6 @@ use mongodb::bson::{Document, doc};
 use crate::steps::Steps;
 
 pub(crate) struct Settings {
-    /// The field with the version of a document.
     pub(crate) version: FieldName,
     pub(crate) steps: Steps,
     pub(crate) retry: RetryPolicy,

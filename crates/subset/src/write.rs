@@ -63,7 +63,6 @@ use crate::read::{deletable, figures, find_state, first_children, require_stored
 use crate::repository::Shared;
 use crate::settings::Settings;
 
-/// Inserts a child.
 pub(crate) async fn insert(shared: &Arc<Shared>, child: Child, session: Option<&mut ClientSession>) -> Result<Written> {
     if session.is_none() {
         shared.check_indexes().await?;

@@ -156,7 +156,6 @@ async fn warn_of_followers(shared: &Shared, conn: &mut Conn<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Moves the documents of a walk.
 pub(super) async fn move_all(
     shared: &Shared,
     transfer: Transfer<'_>,

@@ -84,7 +84,6 @@ impl<'a> Chain<'a> {
         self.tails.push(tail);
     }
 
-    /// Returns whether one of its buckets is open.
     pub(crate) fn has_open_bucket(&self) -> bool {
         let page_size = i64::from(self.settings.page_size);
         self.documents.iter().any(|document| {

@@ -71,7 +71,6 @@ impl SelectedItems {
 }
 
 impl Reader<'_> {
-    /// Decodes a bucket.
     pub(crate) fn read<K: Key, T: DeserializeOwned>(&self, document: &RawDocument) -> Result<Bucket<K, T>> {
         let value = |field: &str| document.get(field).ok().flatten();
         let raw_id = value("_id");

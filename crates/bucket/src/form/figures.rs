@@ -43,7 +43,6 @@ enum Label {
 }
 
 impl Figures {
-    /// Checks an item that is to be stored.
     pub(crate) fn check(&self, page_size: u32, item: RawBsonRef<'_>) -> Result<()> {
         let mut figures = self.fields.iter();
         figures.try_for_each(|figure| figure.check(page_size, value_of(item, figure)))

@@ -27,7 +27,6 @@ const COMPOUND: &str = "documents of the flat collection have a document as thei
 
 /// Documents that prevent the migration.
 struct Check {
-    /// Counts them.
     stages: Vec<Document>,
     kind: ErrorKind,
     what: &'static str,

@@ -27,7 +27,6 @@ impl Range {
     }
 }
 
-/// Projects one field.
 pub(crate) fn only_field(field: &str) -> Document {
     doc! { "_id": i32::from(field == "_id"), field: 1 }
 }
@@ -44,7 +43,6 @@ pub(crate) fn merge(filter: Document, stages: Vec<Document>, target: &str, when_
     pipeline
 }
 
-/// Counts the items of the documents of a filter.
 pub(crate) fn count(filter: Document, items_of_document: Bson) -> [Document; 2] {
     [
         doc! { "$match": filter },

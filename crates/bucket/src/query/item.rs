@@ -23,12 +23,10 @@ pub(crate) fn buckets_with_items(settings: &Settings, key: &EncodedKey, ids: &[&
     filter
 }
 
-/// Projects the ids of the items.
 pub(crate) fn only_item_ids(path: &str) -> Document {
     doc! { "_id": 0, path: 1 }
 }
 
-/// Projects the item.
 pub(crate) fn only_item(settings: &Settings, field: &FieldName, id: &ItemId) -> Document {
     doc! { settings.items.as_str(): { "$elemMatch": { field.as_str(): id.to_bson() } } }
 }
@@ -102,7 +100,6 @@ mod tests {
     use crate::settings::with_figures;
     use mongo_patterns_core::EncodeKey;
 
-    /// Returns an update as it is sent.
     fn sent(update: &UpdateModifications) -> Bson {
         mongodb::bson::serialize_to_bson(update).unwrap()
     }

@@ -19,7 +19,6 @@ pub(crate) fn items_between(settings: &Settings, from: Option<DateTime>, until: 
     doc! { "$cond": [{ "$isArray": [&array] }, filtered, &array] }.into()
 }
 
-/// Returns all items, as an expression.
 pub(crate) fn all_items(settings: &Settings) -> Bson {
     format!("${}", settings.items).into()
 }

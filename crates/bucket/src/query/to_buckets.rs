@@ -184,12 +184,10 @@ impl ToBuckets<'_> {
         unless(key, KEY_REASON, unless(time, TIME_REASON, of_id))
     }
 
-    /// Returns the filter of the valid documents.
     pub(crate) fn valid(&self) -> Document {
         doc! { "$expr": self.is_valid() }
     }
 
-    /// Returns the filter of the invalid documents.
     pub(crate) fn invalid(&self) -> Document {
         doc! { "$expr": { "$not": [self.is_valid()] } }
     }

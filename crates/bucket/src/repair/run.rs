@@ -25,7 +25,6 @@ use crate::repair::fix::{Fix, fix};
 use crate::repair::scan::{Scan, Suspect, each_key_once, summaries_of};
 use crate::repository::Shared;
 
-/// Repairs the keys of a scan.
 pub(crate) fn repairs<'a, K: Key>(
     shared: &'a Shared,
     keys: Scan<'a, K>,
@@ -73,7 +72,6 @@ async fn repair_key<K: Key>(shared: &Shared, suspect: Suspect, dry_run: bool) ->
     Ok(Some(Repaired::of_rewrite(fix.findings, &fix.changes, fix.unrepaired)))
 }
 
-/// The repair of one key.
 struct KeyRepair<'a> {
     shared: &'a Shared,
     key: &'a EncodedKey,

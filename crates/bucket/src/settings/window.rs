@@ -82,7 +82,6 @@ impl TimeUnit {
     }
 }
 
-/// The windows of a collection.
 #[derive(Clone, Debug)]
 pub(crate) struct Windows {
     /// The field of a bucket that contains the start of its window.

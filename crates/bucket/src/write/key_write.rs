@@ -46,7 +46,6 @@ pub(crate) enum Collision {
     Item,
 }
 
-/// A write to one key.
 #[derive(Clone, Copy)]
 pub(crate) struct KeyWrite<'a> {
     pub(crate) shared: &'a Shared,

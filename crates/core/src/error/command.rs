@@ -46,7 +46,6 @@ impl CommandError {
         }
     }
 
-    /// Sets the index of the hint of the command.
     pub(crate) fn with_hint(mut self, index: Option<String>) -> Self {
         let missing = index.filter(|_| is_bad_hint(&self.error));
         self.missing_index = missing.map(String::into_boxed_str);

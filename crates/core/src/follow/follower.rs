@@ -27,7 +27,6 @@ const SHORT_WAIT: Duration = Duration::from_millis(50);
 /// killed process.
 const RETRY_TIME_UNTIL_CURRENT: Duration = Duration::from_secs(120);
 
-/// A follower.
 struct Follower<'a> {
     target: Box<dyn Target + 'a>,
     options: FollowOptions<'a>,

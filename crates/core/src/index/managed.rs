@@ -57,7 +57,6 @@ impl Managed {
         self
     }
 
-    /// Returns the collection and name of each index.
     pub(super) fn index_names(&self) -> Vec<(Namespace, String)> {
         let namespace = self.plan.namespace();
         let indexes = self.plan.indexes.iter();

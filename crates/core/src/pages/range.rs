@@ -41,7 +41,6 @@ impl Range {
         options
     }
 
-    /// Reads the documents that match a filter.
     pub(super) async fn find(
         self,
         collection: &Collection<RawDocumentBuf>,

@@ -340,7 +340,6 @@ impl Step {
         Rows::resuming(Box::new(open)).await
     }
 
-    /// Sends the command.
     pub(super) async fn execute(self, conn: &mut Conn<'_>) -> Result<Reply> {
         let on = &self.collection;
         let mut reply = Reply::default();

@@ -10,7 +10,6 @@ pub type Fixed<'a> = (&'a str, &'static str);
 pub(super) struct Path<'a>(&'a str);
 
 impl<'a> Path<'a> {
-    /// Checks a path.
     pub(super) fn new(path: &'a str) -> Result<Self> {
         let is_positional = |name: &str| name == "$" || name.starts_with("$[");
         if path.split('.').any(is_positional) {

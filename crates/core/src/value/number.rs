@@ -107,7 +107,6 @@ impl Number {
         }
     }
 
-    /// Returns the exact value.
     fn exact(self) -> Decimal {
         match self {
             Self::Int32(value) => Decimal::from_integer(value.into()),

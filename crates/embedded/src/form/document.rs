@@ -12,7 +12,6 @@ use serde::de::DeserializeOwned;
 use super::child_id::ChildId;
 use crate::settings::Settings;
 
-/// Encodes a value as a document.
 pub(crate) fn encode<T: Serialize>(value: &T) -> Result<Document> {
     match Encoded::one(value)?.to_bson()? {
         Bson::Document(document) => Ok(document),

@@ -15,7 +15,6 @@ pub(crate) struct Foreign {
     pub(crate) before: Before,
     /// The document after the write; `None` after a deletion.
     pub(crate) after: Option<RawDocumentBuf>,
-    /// The time of the write.
     pub(crate) time: DateTime,
     /// The position in the change stream, in the order of texts.
     pub(crate) position: String,

@@ -21,7 +21,6 @@ use crate::write::record::insert_new;
 /// The result for one document.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Done {
-    /// The number of stored revisions.
     pub(crate) revisions: u64,
     pub(crate) recorded: Option<Recorded>,
 }

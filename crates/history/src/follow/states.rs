@@ -63,7 +63,6 @@ pub(crate) fn after(newest: Option<Head>, time: DateTime, is_deleted: bool) -> H
 /// The revisions that writes add to the newest one.
 pub(crate) struct States<'a> {
     pub(crate) states: Vec<State<'a>>,
-    /// What is recorded with them.
     pub(crate) recorded: Option<Recorded>,
     /// Whether the last write is among them, or was recorded before.
     pub(crate) is_last: bool,

@@ -207,7 +207,6 @@ fn same_fields(a: &Document, b: &Document) -> bool {
     a.len() == b.len() && a.iter().all(has)
 }
 
-/// Decodes a revision.
 pub(crate) fn decode_revision<D: DeserializeOwned>(settings: &Settings, document: &RawDocument) -> Result<Revision<D>> {
     let head = Head::read(settings, document).ok_or_else(|| no_head(settings, document))?;
     Ok(Revision {
@@ -229,7 +228,6 @@ fn change_of(settings: &Settings, document: &RawDocument) -> Document {
     values.collect()
 }
 
-/// Decodes a stored document.
 pub(crate) fn decode<D: DeserializeOwned>(document: &RawDocument) -> Result<D> {
     let text =
         "a stored document cannot be decoded as the type of the repository: change the type, or repair the document";

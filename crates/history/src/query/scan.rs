@@ -28,7 +28,6 @@ pub(crate) fn copies<'a>(settings: &Settings, heads: impl Iterator<Item = (&'a B
     doc! { "$or": any }
 }
 
-/// Matches current documents of some ids.
 pub(crate) fn current_of<'a>(settings: &Settings, ids: impl Iterator<Item = &'a Bson>) -> Document {
     let any: Vec<Document> = ids.map(|id| super::current(settings, id)).collect();
     doc! { "$or": any }

@@ -17,7 +17,6 @@ use crate::write::change::with_head;
 use crate::write::others::with_fields_of_others;
 use crate::write::record::{Changed, insert_new};
 
-/// Inserts a document.
 pub(crate) async fn insert(
     shared: &Shared,
     encoded: &Encoded,

@@ -33,7 +33,6 @@ use crate::form::document::Head;
 use crate::repository::{ChangesOfDocument, Shared};
 use crate::results::{Recorded, not_found};
 
-/// Changes a document.
 pub(crate) async fn change(
     shared: &Arc<Shared>,
     id: Bson,

@@ -36,7 +36,6 @@ pub(crate) async fn finish(shared: &Shared, changed: &Changed, behind: &mut Behi
     }
 }
 
-/// Stores the copies of changes.
 pub(super) async fn insert_copies(
     shared: &Shared,
     changed: &[Changed],

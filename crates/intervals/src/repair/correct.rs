@@ -50,7 +50,6 @@ impl<T> StoredField<T> {
     }
 }
 
-/// A stored interval.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct StoredInterval {
     /// The `_id` of its document.

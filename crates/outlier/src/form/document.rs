@@ -15,7 +15,6 @@ pub(crate) fn is_true(document: &RawDocument, field: &str) -> bool {
     matches!(document.get(field), Ok(Some(RawBsonRef::Boolean(true))))
 }
 
-/// Returns the integer in a field.
 pub(crate) fn integer(document: &RawDocument, field: &str) -> Option<i64> {
     stored_integer(document.get(field).ok().flatten()?)
 }

@@ -8,7 +8,6 @@ pub(crate) const DOCUMENT_BYTES: usize = 8 * 1024 * 1024;
 pub(crate) struct Layout {
     /// The number in the array of the main document.
     pub(crate) inline: usize,
-    /// The number in each overflow document.
     pub(crate) overflow: Vec<usize>,
 }
 

@@ -11,12 +11,10 @@ pub(crate) fn is_flagged(settings: &Settings) -> Document {
     doc! { "$eq": [format!("${}", settings.flag), true] }
 }
 
-/// Projects the flag.
 pub(crate) fn flag(settings: &Settings) -> Document {
     doc! { settings.flag.as_str(): 1 }
 }
 
-/// Projects the array and the flag.
 pub(crate) fn array_and_flag(settings: &Settings) -> Document {
     doc! { settings.array.as_str(): 1, settings.flag.as_str(): 1 }
 }
@@ -60,7 +58,6 @@ pub(crate) fn remove(settings: &Settings, element: &Bson) -> [Document; 1] {
     [doc! { "$set": { array: removed } }]
 }
 
-/// Removes an element from overflow documents that have it.
 pub(crate) fn remove_from_overflow(settings: &Settings, element: &Bson) -> [Document; 2] {
     let extras = settings.extras.as_str();
     [

@@ -110,7 +110,6 @@ pub(crate) fn position(settings: &Settings) -> Document {
     doc! { settings.seq.as_str(): 1 }
 }
 
-/// Returns the options of a find with a projection.
 pub(crate) fn project(projection: Document) -> FindOneOptions {
     FindOneOptions::builder().projection(projection).build()
 }

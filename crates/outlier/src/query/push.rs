@@ -105,7 +105,6 @@ pub(crate) fn overflow_before(settings: &Settings, element: Option<&Bson>) -> Do
     before
 }
 
-/// Sets the flag.
 pub(crate) fn set_flag(settings: &Settings) -> Document {
     doc! { "$set": { settings.flag.as_str(): true } }
 }

@@ -43,7 +43,6 @@ pub(crate) struct Fix {
     pub(crate) changes: Changes,
     /// The position after the newest overflow document, if the rewrite must conflict with a push that opens it.
     pub(crate) claim: Option<i64>,
-    /// Whether the flag is cleared.
     pub(crate) clears_flag: bool,
     /// Why nothing is changed.
     pub(crate) unrepaired: Option<Unrepaired>,

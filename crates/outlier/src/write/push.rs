@@ -250,7 +250,6 @@ fn conflicting() -> Error {
     )
 }
 
-/// Stores one element.
 pub(crate) async fn push_one(
     shared: &Shared,
     id: &Bson,

@@ -213,7 +213,6 @@ pub(crate) fn copies_mut<'d>(field: &ReferenceField, document: &'d mut Document)
     }
 }
 
-/// Decodes a stored document.
 pub(crate) fn decode<D: DeserializeOwned>(document: &RawDocument) -> Result<D> {
     let text =
         "a stored document cannot be decoded as the type of the repository: change the type, or repair the document";

@@ -13,7 +13,6 @@ use crate::settings::{MARK, Settings};
 /// What a copy of a source is made of.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Source {
-    /// As it is stored.
     pub(crate) id: Bson,
     pub(crate) version: u64,
     /// The mark of a deletion that is checking the references.
@@ -44,7 +43,6 @@ impl Source {
         path.value(&self.fields)
     }
 
-    /// Returns the version as it is stored.
     pub(crate) fn stored_version(&self) -> Bson {
         version_to_bson(self.version)
     }

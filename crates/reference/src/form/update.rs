@@ -27,7 +27,6 @@ pub(crate) struct SourceUpdate {
 }
 
 impl SourceUpdate {
-    /// Checks an update.
     pub(crate) fn new(settings: &Settings, others: &Others, update: UpdateModifications) -> Result<Self> {
         let UpdateModifications::Document(update) = update else {
             return Err(invalid_argument(

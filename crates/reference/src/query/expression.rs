@@ -18,7 +18,6 @@ const NO_ID: [&str; 7] = ["missing", "null", "undefined", "array", "regex", "min
 /// The largest integer up to which a double represents every integer.
 const EXACT: i64 = 9_007_199_254_740_992;
 
-/// Returns whether a value has one of these types.
 pub(crate) fn type_in(value: impl Into<Bson>, types: &[&str]) -> Document {
     doc! { "$in": [{ "$type": value.into() }, types] }
 }
@@ -94,7 +93,6 @@ pub(crate) fn values(field: &ReferenceField, value: &str) -> Document {
     }
 }
 
-/// Returns the ids in a field.
 pub(crate) fn ids(field: &ReferenceField, value: &str) -> Document {
     mapped(values(field, value), id_in(ELEMENT))
 }
@@ -151,7 +149,6 @@ pub(crate) fn never() -> Document {
     doc! { "$literal": false }
 }
 
-/// Concatenates arrays.
 pub(crate) fn concatenated(arrays: impl IntoIterator<Item = Document>) -> Document {
     doc! { "$concatArrays": arrays.into_iter().collect::<Vec<_>>() }
 }

@@ -134,7 +134,6 @@ impl FromReferences<'_> {
         ]
     }
 
-    /// Returns the order of the sources of a document.
     fn order(&self) -> SourceOrder {
         match self.fields.iter().any(|one| one.field.is_array) {
             true => SourceOrder::ById,

@@ -16,7 +16,6 @@ fn hint(index: &str) -> Hint {
     Hint::Name(index.to_owned())
 }
 
-/// A read of sources.
 pub(crate) fn find_sources(projection: Document) -> FindOptions {
     FindOptions::builder().projection(projection).build()
 }
@@ -33,7 +32,6 @@ pub(crate) fn find_reference(field: &ReferenceField) -> FindOneOptions {
     options
 }
 
-/// An update of a source that returns it.
 pub(crate) fn update_source(projection: Document) -> FindOneAndUpdateOptions {
     FindOneAndUpdateOptions::builder()
         .projection(projection)
@@ -69,7 +67,6 @@ pub(crate) fn read_index(index: &str) -> AggregateOptions {
     AggregateOptions::builder().hint(hint(index)).build()
 }
 
-/// A scan of all copies.
 pub(crate) fn scan_copies() -> AggregateOptions {
     send::latest(AggregateOptions::builder().allow_disk_use(true).build())
 }

@@ -16,7 +16,6 @@ pub(crate) fn lowest_versions(settings: &Settings, field: &ReferenceField) -> Ve
     pipeline
 }
 
-/// Matches the documents that have one of the fields.
 pub(crate) fn with_any<'f>(fields: impl Iterator<Item = &'f ReferenceField>) -> Document {
     let present = fields.map(|field| doc! { field.name.as_str(): { "$ne": null } });
     doc! { "$or": present.collect::<Vec<_>>() }

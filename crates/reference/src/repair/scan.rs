@@ -209,7 +209,6 @@ fn problem_of_form(settings: &Settings, form: OtherForm) -> Problem {
     }
 }
 
-/// Returns the problem of a copy.
 fn problem(shared: &Shared, field: &ReferenceField, sources: &Sources, copy: &Document) -> Option<Problem> {
     let id = copy.get("_id").unwrap_or(&Bson::Null);
     let Some(source) = sources.get(id) else {

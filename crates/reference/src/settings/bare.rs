@@ -58,7 +58,6 @@ impl FieldNames {
     }
 }
 
-/// Returns the reference field of this name.
 fn named<'f, 'a>(fields: &'f mut [BareField<'a>], reference: &str) -> Result<&'f mut BareField<'a>> {
     let named = fields.iter_mut().find(|field| field.field.name.as_str() == reference);
     named.ok_or_else(|| {

@@ -11,7 +11,6 @@ use mongodb::bson::{Bson, Document};
 pub(crate) struct FieldPath(Vec<String>);
 
 impl FieldPath {
-    /// Checks a path.
     pub(crate) fn new(path: &str) -> Result<Self> {
         let mut parts = Vec::new();
         for part in path.split('.') {
@@ -101,12 +100,10 @@ impl FieldPath {
     }
 }
 
-/// A field that is copied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CopiedField {
     /// Its path in the copy.
     pub(crate) target: FieldPath,
-    /// Its path in the source.
     pub(crate) source: FieldPath,
 }
 

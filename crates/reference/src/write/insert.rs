@@ -13,7 +13,6 @@ use crate::repository::Shared;
 use crate::write::is_in_transaction;
 use crate::write::settle::{Placed, read_sources, settle, stored};
 
-/// Inserts a document.
 pub(crate) async fn insert(
     shared: &Shared,
     encoded: &Encoded,

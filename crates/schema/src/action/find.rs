@@ -100,7 +100,6 @@ impl<D> Find<'_, D> {
         limit(documents: u32) => limit = Some(documents);
     }
 
-    /// Returns the filter of all versions.
     fn all_versions(&self) -> Result<Document> {
         let settings = &self.shared.settings;
         let of_others = and(query::not_older(settings), self.filter.clone());

@@ -7,7 +7,6 @@ use futures::future::BoxFuture;
 use mongo_patterns_core::Result;
 use mongodb::{ClientSession, Database};
 
-/// A step with its name.
 pub(crate) struct Step {
     pub(crate) name: String,
     pub(crate) work: Work,

@@ -83,7 +83,6 @@ pub(crate) fn is_id(stored: Option<RawBsonRef<'_>>, id: &Bson) -> bool {
     stored.is_some_and(|stored| compare(&stored, id).is_eq())
 }
 
-/// Decodes a stored document.
 pub(crate) fn decode<T: DeserializeOwned>(document: &RawDocument) -> Result<T> {
     let text =
         "a stored document cannot be decoded as the type of the repository: change the type, or repair the document";

@@ -6,7 +6,6 @@ use mongodb::bson::{Bson, Document, doc};
 
 use super::filter::Filter;
 
-/// A subset, checked.
 #[derive(Clone, Debug)]
 pub(crate) struct CheckedSubset {
     /// The array of the parent.

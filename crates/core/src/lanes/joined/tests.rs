@@ -43,7 +43,6 @@ impl Target for Numbers {
     }
 }
 
-/// Returns what creates a target.
 fn target(batches: &Batches, refused: &'static [usize], kind: ErrorKind) -> impl Fn() -> Numbers + Copy + Send + Sync {
     move || Numbers {
         batches: Arc::clone(batches),

@@ -51,7 +51,6 @@ impl Decimal {
         format!("{digits}E{}", -scale)
     }
 
-    /// Returns the integer that it is.
     pub(super) fn integer(&self) -> Option<i64> {
         let is_short = self.first_exponent().is_none_or(|first| (0..19).contains(&first));
         let integer = self.0.to_i64().filter(|_| is_short)?;

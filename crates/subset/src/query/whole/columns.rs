@@ -30,7 +30,6 @@ pub(super) struct Column<'a> {
     pub(super) field: &'a FieldName,
     /// `None` for a subset.
     pub(super) figure: Option<&'a Figure>,
-    /// The name of its stored value.
     stored: String,
     /// The name of its value from the children.
     pub(super) truth: String,
