@@ -152,7 +152,7 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> Items<'a, K, T> {
         /// Sets how much items of a key can be out of time order; one hour by default.
         ///
         /// An item can be stored after items that are newer than it. [`from`](Self::from) and [`until`](Self::until) find it
-        /// if they are newer by up to this much. **They may miss an item that is later than that.** For a key with many
+        /// if they are newer by up to this much. **They may miss an item that is more out of order.** For a key with many
         /// buckets an hour, a shorter time is cheaper.
         ///
         /// Items that were appended [at](crate::action::Append::at) another time than their own are out of order by the

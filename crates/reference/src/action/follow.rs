@@ -62,17 +62,15 @@ impl<D, S> ReferenceRepository<D, S> {
     ///   `find` on all of its collections, and to write `mongo_patterns`. The role `readWrite` allows it.
     ///
     /// # Cost
-    /// - At the start about four round trips, and for the first time a [`repair`](Self::repair). Without changes one a
-    ///   second.
-    /// - Two for a batch of up to 10,000 changes, and two for each 500 changed documents. One for each source with copies to
-    ///   update. So a rename with 100,000 copies takes about 450 round trips.
-    /// - For each 1000 changed sources one, and two for each source and each reference, of four sources concurrently. Three
     /// Two round trips for a batch of up to 10,000 changes, and two for each 500 changed documents. One for each source with
     /// copies to update: a rename with 100,000 copies takes about 450. For each changed source two for each reference, or
     /// three more if its version was not changed.
     ///
     /// At the start about four, and for the first time a [`repair`](Self::repair). Without changes one a second. It writes
     /// with the write concern `majority`.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: the next follower of the name resumes at the stored position. It misses nothing, and compares some
     /// copies again. [`until`](Follow::until) ends it without work to repeat.
     ///
     /// # Errors
