@@ -1,9 +1,8 @@
 //! The steps that convert a document from one version to the next.
 
+use mongo_patterns_core::Result;
 use mongo_patterns_core::settings::configuration;
 use mongo_patterns_core::versions::{self, Convert};
-#[allow(unused_imports)] // the links of the documentation use it
-use mongo_patterns_core::{ErrorKind, Result};
 use mongodb::bson::Document;
 
 /// The stages that the server accepts in an update.

@@ -8,8 +8,6 @@ use super::page::Page;
 use super::start::Asked;
 use crate::action::batch_size;
 use crate::conn::Conn;
-#[allow(unused_imports)] // the documentation links to it
-use crate::error::ErrorKind;
 use crate::error::Result;
 use crate::field::FieldName;
 use crate::limit::cut;

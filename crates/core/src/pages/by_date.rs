@@ -5,8 +5,6 @@ use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, Timestamp, doc};
 
 use super::order::Order;
 use crate::conn::Conn;
-#[allow(unused_imports)] // the documentation links to it
-use crate::error::ErrorKind;
 use crate::error::Result;
 use crate::limit::cut;
 use crate::list::{Asked, Page, PageStart};

@@ -6,8 +6,6 @@
 //!
 //! A comparison in a filter matches values of one type only. The index orders values of all types.
 
-#[allow(unused_imports)] // the links of the documentation use it
-use mongo_patterns_core::ErrorKind;
 use mongo_patterns_core::Result;
 use mongo_patterns_core::bound::adjacent;
 use mongo_patterns_core::list::PageStart;
