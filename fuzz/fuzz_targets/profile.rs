@@ -10,6 +10,8 @@ mod failure;
 mod profile;
 #[path = "../../crates/cli/src/settings.rs"]
 mod settings;
+#[path = "../../crates/cli/src/words.rs"]
+mod words;
 
 use libfuzzer_sys::fuzz_target;
 

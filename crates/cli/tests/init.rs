@@ -200,12 +200,14 @@ async fn one_profile_has_all_of_a_database() {
             words("archive --collection sales --archive old --age date --keep {\"a\":1} indexes --create");
         ran(on(db).args(archive)).ok();
         ran(on(db).args(["schema", "indexes", "sales", "--version-field", "v", "--create"])).ok();
+        let trash: [&str; 7] = words("trash --collection sales --trash deleted indexes --create");
+        ran(on(db).args(trash)).ok();
         let folder = tempfile::tempdir().unwrap();
         let in_folder = |arguments: &[&str]| ran(on(db).current_dir(folder.path()).args(arguments));
         let init = in_folder(&["init", "--json"]);
         init.ends(
             0,
-            json!({ "settings": "bucket trades, bucket visits, archive sales, schema sales" }),
+            json!({ "settings": "bucket trades, bucket visits, archive sales, schema sales, trash sales" }),
         );
         lose(db).await;
 
@@ -218,6 +220,7 @@ async fn one_profile_has_all_of_a_database() {
         in_folder(&["archive", "run", "--older-than", "1", "--json"]).ends(0, json!({ "documents": 1 }));
         in_folder(&["schema", "indexes", "--create"]).ok();
         in_folder(&["schema", "versions"]).ok();
+        in_folder(&["trash", "list"]).ok();
         // An option of another collection takes no table.
         refused(
             &in_folder(&["bucket", "--collection", "flat", "verify"]),

@@ -18,11 +18,8 @@ pub(super) fn of_array(sample: &Sample, array: &str, seen: &mut Seen) {
     if let Some(id) = &id {
         seen.note(format!("its elements are documents with the id field `{id}`"));
     }
-    let version = format!("{array}_version");
-    if sample.names().contains(version.as_str()) {
-        seen.note(format!(
-            "`{version}` is the version of a subset: set the collection and fields of its children"
-        ));
+    if sample.names().contains(format!("{array}_version").as_str()) {
+        seen.note("they have the version of a subset: set the collection and fields of its children".to_owned());
         seen.profile.subset.push(SubsetSettings {
             collection,
             subset: Some(array.to_owned()),
@@ -90,132 +87,89 @@ pub(super) async fn overflow(
             break (parent, found);
         }
     };
-    match Overflow::of((sample, array), (other, extras), parent, &outliers) {
-        Some(overflow) => overflow.set(array, seen),
-        None => seen.note(format!(
+    let Some(settings) = overflow_settings((sample, array), (other, extras), parent, &outliers) else {
+        seen.note(format!(
             "`{parent}` of {} has `_id`s of {}, and `{extras}` has elements as `{array}`: these could be overflow documents, but neither a position nor a flag shows it",
             other.collection, sample.collection
-        )),
-    }
+        ));
+        return Ok(());
+    };
+    seen.note(format!(
+        "`{parent}` of {} has `_id`s of the lists: these are their overflow documents",
+        other.collection
+    ));
+    seen.note(match settings.cap {
+        Some(cap) => format!("several have {cap} elements, and none has more: check that this is the cap"),
+        None => "the greatest number of elements in an overflow document is not known: set `cap`".to_owned(),
+    });
+    seen.profile.outlier.retain(|known| known.array != settings.array);
+    seen.profile.outlier.push(settings);
     Ok(())
 }
 
-/// What overflow documents and their lists show.
-#[derive(Debug, PartialEq)]
-struct Overflow {
-    collection: String,
-    parent: String,
-    extras: String,
-    flag: Option<String>,
-    seq: Option<String>,
-    count: Option<String>,
-    threshold: Option<u32>,
-    cap: Option<u32>,
-    unique: bool,
-}
-
-impl Overflow {
-    fn of(
-        (sample, array): (&Sample, &str),
-        (other, extras): (&Sample, &str),
-        parent: &str,
-        outliers: &[Document],
-    ) -> Option<Self> {
-        let after_parent = |keys: &[&str]| match keys {
-            [of, field] if *of == parent => Some((*field).to_owned()),
-            _ => None,
-        };
-        let unique = |field: &str| {
-            let is = |(keys, is_unique): (Vec<&str>, bool)| is_unique && after_parent(&keys).as_deref() == Some(field);
-            other.indexes().any(is)
-        };
-        let is_seq = |name: &str| other.has(name, |value| integer(value).is_some());
-        let seq = other
-            .names()
-            .into_iter()
-            .find(|name| is_seq(name) && (*name == "seq" || unique(name)));
-        let is_set = |document: &Document, name: &str| matches!(document.get(name), Some(Bson::Boolean(true)));
-        let is_flag = |name: &&String| {
-            let of_others = sample
-                .documents
-                .iter()
-                .filter(|document| length(document, array) < length(&outliers[0], array));
-            let mut of_others = of_others.map(|document| is_set(document, name));
-            outliers.iter().all(|document| is_set(document, name)) && !of_others.all(|is_set| is_set)
-        };
-        let flag = outliers.first()?.keys().find(is_flag);
-        if seq.is_none() && flag.is_none() {
-            return None;
-        }
-        let is_count = |name: &&str| Some(*name) != seq && *name != parent && other.is_count(extras, name);
-        let count = other.names().into_iter().find(is_count);
-        // Full ones have one length, and the last one of a list any.
-        let longest = other.longest(extras);
-        let full = other
+/// Returns the settings of lists and their overflow documents, if a position or a flag shows that these are some.
+fn overflow_settings(
+    (sample, array): (&Sample, &str),
+    (other, extras): (&Sample, &str),
+    parent: &str,
+    outliers: &[Document],
+) -> Option<OutlierSettings> {
+    let unique = |field: &str| {
+        other
+            .indexes()
+            .any(|(keys, is_unique)| is_unique && keys == [parent, field])
+    };
+    let is_seq = |name: &&&str| other.has(name, |value| integer(value).is_some()) && (**name == "seq" || unique(name));
+    let names = other.names();
+    let seq = names.iter().find(is_seq).copied();
+    let is_set = |document: &Document, name: &str| matches!(document.get(name), Some(Bson::Boolean(true)));
+    let shortest = outliers.iter().map(|outlier| length(outlier, array)).min()?;
+    let is_flag = |name: &&String| {
+        let mut shorter = sample
             .documents
             .iter()
-            .filter(|document| length(document, extras) == longest)
-            .count();
-        let of_lists = outliers.iter().map(|outlier| length(outlier, array)).max();
-        Some(Self {
-            collection: other.collection.clone(),
-            parent: parent.to_owned(),
-            extras: extras.to_owned(),
-            flag: flag.filter(|flag| *flag != "has_extras").cloned(),
-            seq: seq.filter(|seq| *seq != "seq").map(str::to_owned),
-            count: count.filter(|count| *count != "count").map(str::to_owned),
-            threshold: of_lists
-                .filter(|longest| *longest > 0)
-                .and_then(|longest| u32::try_from(longest).ok()),
-            cap: u32::try_from(longest).ok().filter(|_| full > 1),
-            unique: unique(extras),
-        })
+            .filter(|document| length(document, array) < shortest);
+        outliers.iter().all(|document| is_set(document, name)) && shorter.any(|document| !is_set(document, name))
+    };
+    let flag = outliers.first()?.keys().find(is_flag);
+    if seq.is_none() && flag.is_none() {
+        return None;
     }
-
-    fn set(self, array: &str, seen: &mut Seen) {
-        seen.note(format!(
-            "`{}` of {} has `_id`s of the lists: these are its overflow documents",
-            self.parent, self.collection
-        ));
-        match self.cap {
-            Some(cap) => seen.note(format!(
-                "several have {cap} elements, and none has more: check that this is the cap"
-            )),
-            None => seen.note("the greatest number of elements in one is not known: set `cap`".to_owned()),
-        }
-        let ours = seen
-            .profile
-            .outlier
-            .iter_mut()
-            .filter(|settings| settings.array.as_deref() == Some(array));
-        for settings in ours {
-            *settings = OutlierSettings {
-                collection: settings.collection.take(),
-                array: settings.array.take(),
-                extras_collection: Some(self.collection.clone()),
-                parent: Some(self.parent.clone()),
-                extras: Some(self.extras.clone()),
-                flag: self.flag.clone(),
-                seq: self.seq.clone(),
-                count: self.count.clone(),
-                threshold: self.threshold,
-                cap: self.cap,
-                unique: self.unique.then_some(true),
-            };
-        }
-    }
+    let is_count = |name: &&&str| Some(**name) != seq && **name != parent && other.is_count(extras, name);
+    let count = names.iter().find(is_count).copied();
+    // Full overflow documents have one length, and the last one of a list has any.
+    let longest = other.longest(extras);
+    let full = other
+        .documents
+        .iter()
+        .filter(|document| length(document, extras) == longest);
+    let threshold = outliers.iter().map(|outlier| length(outlier, array)).max();
+    let unless = |name: Option<&str>, default: &str| name.filter(|name| *name != default).map(str::to_owned);
+    Some(OutlierSettings {
+        collection: Some(sample.collection.clone()),
+        extras_collection: Some(other.collection.clone()),
+        array: Some(array.to_owned()),
+        parent: Some(parent.to_owned()),
+        extras: Some(extras.to_owned()),
+        flag: unless(flag.map(String::as_str), "has_extras"),
+        seq: unless(seq, "seq"),
+        count: unless(count, "count"),
+        threshold: threshold
+            .and_then(|length| u32::try_from(length).ok())
+            .filter(|length| *length > 0),
+        cap: u32::try_from(longest).ok().filter(|_| full.count() > 1),
+        unique: unique(extras).then_some(true),
+    })
 }
 
 /// Returns the kinds of the elements: their types, and for documents their fields.
 fn kinds(sample: &Sample, array: &str) -> BTreeSet<String> {
     let kind = |element: &Bson| match element {
-        Bson::Document(element) => element
-            .keys()
-            .map(String::as_str)
-            .collect::<BTreeSet<_>>()
-            .into_iter()
-            .collect::<Vec<_>>()
-            .join(" "),
+        Bson::Document(element) => {
+            let mut names: Vec<&str> = element.keys().map(String::as_str).collect();
+            names.sort_unstable();
+            names.join(" ")
+        }
         Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_) => "a number".to_owned(),
         element => format!("{:?}", element.element_type()),
     };
@@ -264,25 +218,22 @@ mod tests {
         let overflow = |n: i32| doc! { "_id": n, "drug": n, "place": 0, "n": 2, "further": [1, 2] };
         let indexes = ["place", "further"].map(|field| doc! { "key": { "drug": 1, field: 1 }, "unique": true });
         let overflow = sample::sample("drug_more", (0..5).map(overflow), &indexes);
-        let found = Overflow::of(
+        let found = overflow_settings(
             (&drugs, "reviews"),
             (&overflow, "further"),
             "drug",
             &drugs.documents[..5],
         );
-        let text = |text: &str| Some(text.to_owned());
-        let expected = Overflow {
-            collection: "drug_more".to_owned(),
-            parent: "drug".to_owned(),
-            extras: "further".to_owned(),
-            flag: text("more"),
-            seq: text("place"),
-            count: text("n"),
-            threshold: Some(3),
-            cap: Some(2),
-            unique: true,
-        };
-        assert_eq!(found, Some(expected));
+        let found = found.unwrap();
+        let names = [&found.parent, &found.extras, &found.flag, &found.seq, &found.count];
+        assert_eq!(
+            names.map(Option::as_deref),
+            ["drug", "further", "more", "place", "n"].map(Some)
+        );
+        assert_eq!(
+            (found.threshold, found.cap, found.unique),
+            (Some(3), Some(2), Some(true))
+        );
     }
 
     /// As the policies of an insurance beside sales: small integers are `_id`s of everything.
@@ -292,13 +243,13 @@ mod tests {
         let sales = sample::sample("sales", (0..20).map(sale), &[]);
         let policy = |n: i32| doc! { "_id": n, "policyId": n, "items": ["house"] };
         let policies = sample::sample("policies", (0..20).map(policy), &[]);
-        let found = Overflow::of(
+        let found = overflow_settings(
             (&sales, "customers"),
             (&policies, "items"),
             "policyId",
             &sales.documents,
         );
-        assert_eq!(found, None);
+        assert!(found.is_none());
         let others = sample::sample("others", [doc! { "items": [{ "a": 1 }] }], &[]);
         assert!(kinds(&sales, "customers").is_disjoint(&kinds(&others, "items")));
         assert!(!kinds(&sales, "customers").is_disjoint(&kinds(&policies, "items")));
