@@ -9,6 +9,7 @@ mod archive;
 mod args;
 mod bucket;
 mod catalog;
+mod command;
 mod confirm;
 mod connection;
 mod context;

@@ -1,5 +1,7 @@
 //! The records of migrations.
 
+pub(crate) mod resume;
+
 use mongo_patterns_core::{MigrationRecord, forget_migration, migrations};
 use mongodb::bson::{Bson, DateTime};
 use serde_json::{Value, json};

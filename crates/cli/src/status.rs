@@ -5,7 +5,6 @@ mod command;
 mod entries;
 mod facts;
 mod print;
-pub(crate) mod resume;
 mod state;
 mod verify;
 

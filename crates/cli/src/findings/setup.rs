@@ -1,4 +1,4 @@
-//! What is wrong with the collections of a pattern as a whole.
+//! The problems of the collections of a pattern as a whole.
 
 use std::io;
 
@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::migrations::resume;
 use crate::output::{Output, Record, counted};
-use crate::status::resume;
 use crate::words::in_commands;
 
 /// Prints missing indexes and unfinished migrations, and returns their number.

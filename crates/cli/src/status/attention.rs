@@ -5,9 +5,9 @@ use mongodb::Namespace;
 use mongodb::bson::DateTime;
 
 use super::entries::Entry;
-use super::resume;
 use super::state::Status;
 use crate::analyze::size;
+use crate::migrations::resume;
 use crate::output::counted;
 
 /// How long after it has stored its position a follower counts as stopped, in milliseconds. Also without any change, one that runs

@@ -3,7 +3,7 @@
 use mongo_patterns_core::catalog::MigrationRecord;
 use mongodb::bson::Bson;
 
-use super::command::{Command, of_program};
+use crate::command::{Command, of_program};
 
 /// Returns the command, and which of its options the record does not tell. `None` for a pattern without one.
 pub(crate) fn command(record: &MigrationRecord) -> Option<(Command, &'static str)> {
