@@ -129,13 +129,10 @@ fn problem(call: &Call) -> Option<String> {
     let verb = call.name.split('_').next().unwrap_or_default();
     let Some((_, results)) = VERBS.iter().find(|(known, _)| *known == verb) else {
         let is_read = READS.contains(&call.action.as_str());
-        return (!is_read)
-            .then(|| format!("{name} changes documents, and begins with none of the verbs of calls that do"));
+        return (!is_read).then(|| format!("{name} writes, without a verb of writes"));
     };
     if !READING_VERBS.contains(&verb) && !has("# Cancel safety") {
-        return Some(format!(
-            "{name} changes documents, and has no section `# Cancel safety`"
-        ));
+        return Some(format!("{name} changes documents without `# Cancel safety`"));
     }
     let fits = results.is_empty() || results.iter().any(|result| call.result.contains(result));
     (!fits).then(|| format!("{name} returns {}, and not {}", call.result, results.join(" or ")))
