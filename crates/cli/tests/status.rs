@@ -282,8 +282,11 @@ async fn a_document_near_the_limit_of_the_server_needs_attention() {
         )
         .await;
         let found = needs(db, 1);
-        let advice = found[0]["advice"].as_str().unwrap();
-        assert!(advice.contains("bucket --collection trades analyze"), "{found:?}");
+        assert_eq!(
+            found[0]["commands"],
+            json!(["mongo-patterns bucket --collection trades analyze"])
+        );
+        ran(on(db).args(["bucket", "--collection", "trades", "analyze"])).shows(["54% of 16 MiB"]);
     })
     .await;
 }

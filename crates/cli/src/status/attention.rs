@@ -4,10 +4,9 @@ use mongo_patterns_core::catalog::COLLECTION;
 use mongodb::Namespace;
 use mongodb::bson::DateTime;
 
-use super::entries::Entry;
+use super::entries::{Entry, Steps};
 use super::state::Status;
-use crate::analyze::size;
-use crate::migrations::resume;
+use crate::migrations::{resume, state};
 use crate::output::counted;
 
 /// How long after it has stored its position a follower counts as stopped, in milliseconds. Also without any change, one that runs
@@ -34,30 +33,26 @@ pub(super) enum Remedy {
 
 pub(super) fn of(status: &Status) -> Vec<Need> {
     let mut needs = Vec::new();
-    for entry in &status.entries.managed {
-        let found = of_entry(status, entry).into_iter();
-        needs.extend(found.map(|(text, remedy)| Need {
-            collection: entry.collection.coll.clone(),
+    let mut need = |collection: &str, text: String, remedy: Remedy| {
+        let collection = collection.to_owned();
+        needs.push(Need {
+            collection,
             text,
             remedy,
-        }));
-    }
-    let mut advise = |collection: &str, text: String, advice: String| {
-        needs.push(Need {
-            collection: collection.to_owned(),
-            text,
-            remedy: Remedy::Advice(advice),
         });
     };
+    let advice = |text: &str| Remedy::Advice(text.to_owned());
+    for entry in &status.entries.managed {
+        of_entry(status, entry, &mut |text, remedy| {
+            need(&entry.collection.coll, text, remedy);
+        });
+    }
     for (one, other, what) in &status.entries.conflicts {
         let [one, other] = [one, other].map(|number| &status.entries.managed[*number]);
         let text = format!("the patterns {} and {} both own {what}", one.pattern, other.pattern);
         let delete = format!("delete the entry that no program uses in {COLLECTION}");
-        advise(
-            &one.collection.coll,
-            text,
-            format!("choose another name for one of them, or {delete}"),
-        );
+        let choose = format!("choose another name for one of them, or {delete}");
+        need(&one.collection.coll, text, Remedy::Advice(choose));
     }
     for follower in &status.entries.followers {
         let is_stopped = |at: &DateTime| status.millis_since(*at) >= STOPPED_AFTER_MILLIS;
@@ -66,162 +61,124 @@ pub(super) fn of(status: &Status) -> Vec<Need> {
         };
         let at = updated.try_to_rfc3339_string().unwrap_or_default();
         let text = format!("the follower {} has stored no position since {at}", follower.name);
-        let advice = format!("start the program that follows, or delete its record in {COLLECTION}");
-        advise(&follower.watched.join(", "), text, advice);
+        let start = format!("start the program that follows, or delete its record in {COLLECTION}");
+        need(&follower.watched.join(", "), text, Remedy::Advice(start));
     }
-    for steps in &status.entries.steps {
-        if let Some(step) = &steps.failed {
-            let text = format!(
-                "an instance failed in the step {step} of the list {}, whose outcome is unknown",
-                steps.name
-            );
-            advise(
-                COLLECTION,
-                text,
-                "start the service again, which repeats it, or record by `mongo-patterns schema mark` that it is applied".to_owned(),
-            );
-        }
+    for Steps { name, failed, .. } in &status.entries.steps {
+        let Some(step) = failed else { continue };
+        let text = format!("an instance failed in the step {step} of the list {name}, whose outcome is unknown");
+        let again =
+            "start the service again, which repeats it, or record by `mongo-patterns schema mark` that it is applied";
+        need(COLLECTION, text, advice(again));
     }
-    let stopped = status
-        .migrations
-        .iter()
-        .filter(|record| record.finished.is_none() && !record.is_running);
+    let stopped = status.migrations.iter().filter(|record| state(record) == "stopped");
     for record in stopped {
-        let pattern = record.settings.get_str("pattern").unwrap_or("?");
-        let source = record
-            .settings
-            .get_str("source")
-            .map(|source| format!(" from {source}"));
-        let (command, further) = match resume::command(record) {
+        let setting = |name: &str| record.settings.get_str(name).unwrap_or("?");
+        let (remedy, further) = match resume::command(record) {
             Some((command, further)) => (Remedy::Commands(vec![command.to_string()]), further),
-            None => (
-                Remedy::Advice("run it again by the program that began it".to_owned()),
-                "",
-            ),
+            None => (advice("run it again by the program that began it"), ""),
         };
-        needs.push(Need {
-            collection: record.collection.clone(),
-            text: format!(
-                "the {pattern} migration{} is unfinished, after {}: resume it{further}",
-                source.unwrap_or_default(),
-                counted(record.migrated, "item")
-            ),
-            remedy: command,
-        });
+        let (pattern, source) = (setting("pattern"), setting("source"));
+        let migrated = counted(record.migrated, "item");
+        let text = format!("the {pattern} migration from {source} is unfinished, after {migrated}: resume it{further}");
+        need(&record.collection, text, remedy);
     }
     needs
 }
 
-/// Returns what an entry and its collections need.
-fn of_entry(status: &Status, entry: &Entry) -> Vec<(String, Remedy)> {
-    let pattern = &entry.pattern;
-    let program = || format!("start a program that sets up its {pattern} repository by ensure_indexes()");
-    let commands = |verbs: &[&str]| {
-        let commands: Option<Vec<_>> = verbs.iter().map(|verb| entry.command(verb)).collect();
-        commands.map(|commands| Remedy::Commands(commands.iter().map(ToString::to_string).collect()))
+/// Finds what an entry and its collections need.
+fn of_entry(status: &Status, entry: &Entry, need: &mut dyn FnMut(String, Remedy)) {
+    let pattern = entry.pattern.as_str();
+    let advice = |text: &str| Remedy::Advice(text.to_owned());
+    let commands = |verbs: &[&str], otherwise: &str| {
+        let commands = verbs.iter().map(|verb| Some(entry.command(verb)?.to_string()));
+        commands
+            .collect::<Option<_>>()
+            .map_or_else(|| advice(otherwise), Remedy::Commands)
     };
-    let set_up = || commands(&["indexes --create"]).unwrap_or_else(|| Remedy::Advice(program()));
-    let by_program = || {
-        Remedy::Advice(format!(
-            "verify and repair it by the program of its {pattern} repository"
-        ))
+    let program = "start the service that uses it, which creates its indexes";
+    let set_up = || commands(&["indexes --create"], program);
+    let verify = || commands(&["verify"], "verify it by the service that uses it");
+    let repair = || match pattern {
+        "embedded" | "trash" => verify(),
+        _ => commands(&["repair", "verify"], "repair it by the service that uses it"),
     };
-    let repair = || match pattern.as_str() {
-        "embedded" | "trash" => commands(&["verify"]),
-        _ => commands(&["repair", "verify"]),
-    };
-    let mut needs = Vec::new();
-    let missing: Vec<&(Namespace, String)> = status.missing_of(entry).collect();
-    let Some(of_main) = status.facts.get(&entry.collection).filter(|facts| facts.size.is_some()) else {
+    let Some(facts) = status.facts.get(&entry.collection).filter(|facts| facts.size.is_some()) else {
         if !entry.indexes.is_empty() {
-            let create = entry
-                .command("indexes --create")
-                .map_or_else(program, |command| command.to_string());
-            let text = format!("the collection of the {pattern} pattern does not exist");
+            let create = entry.command("indexes --create").map(|command| command.to_string());
+            let create = create.unwrap_or_else(|| program.to_owned());
             let delete = format!("if no program uses it, delete its entry in {COLLECTION}");
-            needs.push((
-                text,
-                Remedy::Advice(format!("restore it; to begin with a new one, {create}; {delete}")),
-            ));
+            let restore = format!("restore it; to begin with a new one, {create}; {delete}");
+            need(
+                format!("the collection of the {pattern} pattern does not exist"),
+                Remedy::Advice(restore),
+            );
         }
-        return needs;
+        return;
     };
+    let missing = status.missing_of(entry);
+    let missing: Vec<_> = missing
+        .map(|(namespace, name)| format!("{name} of {}", namespace.coll))
+        .collect();
     if !missing.is_empty() {
-        let names = missing
-            .iter()
-            .map(|(namespace, name)| format!("{name} of {}", namespace.coll));
-        let names = names.collect::<Vec<_>>().join(", ");
-        needs.push((format!("the {pattern} pattern lacks indexes: {names}"), set_up()));
+        need(
+            format!("the {pattern} pattern lacks indexes: {}", missing.join(", ")),
+            set_up(),
+        );
     } else if !entry.is_complete {
-        needs.push(("the entry in the catalog is not complete".to_owned(), set_up()));
+        need("the entry in the catalog is not complete".to_owned(), set_up());
     }
     if let Some((array, most)) = entry.bound()
-        && of_main.longest(array) > most
+        && let elements @ 1.. = facts.longest(array).saturating_sub(most)
     {
-        let elements = counted(of_main.longest(array), "element");
-        let remedy = match pattern.as_str() {
-            "outlier" => commands(&["migrate"]),
-            _ => repair(),
-        };
+        let elements = counted(elements + most, "element");
         let text = format!("`{array}` of a document has {elements}, and the settings allow {most}");
-        needs.push((text, remedy.unwrap_or_else(by_program)));
-    }
-    for namespace in entry.collections() {
-        let Some(size_of) = status.size_of(namespace).filter(|of| of.largest > MOST_BYTES / 2) else {
-            continue;
-        };
-        #[allow(clippy::cast_precision_loss)]
-        let bytes = size(size_of.largest as f64);
-        let text = format!(
-            "a document of {} has {bytes}, and the server stores at most 16 MiB",
-            namespace.coll
+        need(
+            text,
+            if pattern == "outlier" {
+                commands(&["migrate"], program)
+            } else {
+                repair()
+            },
         );
-        let analyze = entry
-            .command("analyze")
-            .map(|command| format!(": {command} helps to choose it"));
-        needs.push((
-            text,
-            Remedy::Advice(format!("use a smaller size{}", analyze.unwrap_or_default())),
-        ));
     }
-    let has_documents = of_main.size.is_some_and(|size| size.documents > 0);
-    if let (Some(age), true, None, true) = (entry.setting("age"), has_documents, of_main.oldest, missing.is_empty()) {
+    for Namespace { coll, .. } in entry.collections().filter(|one| status.largest(one) > MOST_BYTES / 2) {
+        let analyze = commands(&["analyze"], "");
+        let text = format!("a document of {coll} has more than half of the 16 MiB that the server stores");
+        need(
+            text,
+            match pattern {
+                "archive" | "trash" => advice("store smaller documents"),
+                _ => analyze,
+            },
+        );
+    }
+    let is_empty = facts.size.is_none_or(|size| size.documents == 0);
+    if let (Some(age), None, false, true) = (entry.setting("age"), facts.oldest, is_empty, missing.is_empty()) {
         let text = format!("no document has a date in the field `{age}`, so none is ever archived");
-        needs.push((
-            text,
-            Remedy::Advice("set up the archive with the field that has the time".to_owned()),
-        ));
+        need(text, advice("set up the archive with the field that has the time"));
     }
-    if let Some(expired) = entry
-        .related
-        .iter()
-        .find_map(|second| status.facts.get(second)?.expired)
-    {
+    if let Some(expired) = status.expired(entry) {
         let text = format!(
             "{} of the trash are past their time, and not deleted",
             counted(expired, "document")
         );
-        let advice =
+        let check =
             "check that the index on expiresAt has expireAfterSeconds, and the server the parameter ttlMonitorEnabled";
-        needs.push((text, Remedy::Advice(advice.to_owned())));
+        need(text, advice(check));
     }
     let verified = entry.verified.as_ref();
     if let Some(found) = verified.filter(|verified| verified.findings > 0) {
-        let text = format!("the last verify has {}", counted(found.findings, "finding"));
-        needs.push((text, repair().unwrap_or_else(by_program)));
+        need(
+            format!("the last verify has {}", counted(found.findings, "finding")),
+            repair(),
+        );
     } else if let Some(failed) = &entry.failed {
-        needs.push((
-            format!("verify failed: {failed}"),
-            commands(&["verify"]).unwrap_or_else(by_program),
-        ));
+        need(format!("verify failed: {failed}"), verify());
     }
     let is_verified = verified.is_some_and(|of| of.findings == 0 && status.millis_since(of.at) < VERIFIED_FOR_MILLIS);
     if entry.needs_follower() && status.entries.follower_of(entry).is_none() && !is_verified {
         let text = "the copies have no follower, and no verify of the last day shows that they are right";
-        needs.push((
-            text.to_owned(),
-            commands(&["repair", "verify"]).unwrap_or_else(by_program),
-        ));
+        need(text.to_owned(), repair());
     }
-    needs
 }

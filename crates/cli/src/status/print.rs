@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::attention::{Need, Remedy};
 use super::entries::{Entry, Steps};
-use super::facts::{Facts, SAMPLE};
+use super::facts::SAMPLE;
 use super::state::Status;
 use crate::analyze::size;
 use crate::migrations;
@@ -122,7 +122,7 @@ impl Screen<'_> {
             })
         };
         let facts = status.facts.get(&entry.collection);
-        let versions = self
+        let versions = status
             .facts_of(entry, "schema")
             .into_iter()
             .flat_map(|facts| &facts.versions);
@@ -141,8 +141,8 @@ impl Screen<'_> {
             "verified": entry.verified.as_ref().map(|of| json!({ "at": rfc3339(of.at), "findings": of.findings })),
             "verify_error": entry.failed,
             "versions": versions.collect::<Vec<_>>(),
-            "oldest": self.facts_of(entry, "archive").and_then(|facts| facts.oldest).map(rfc3339),
-            "expired": self.expired(entry),
+            "oldest": status.facts_of(entry, "archive").and_then(|facts| facts.oldest).map(rfc3339),
+            "expired": status.expired(entry),
             "needs_attention": self.needs.iter().any(|need| need.collection == entry.collection.coll),
         }))
     }
@@ -193,7 +193,7 @@ impl Screen<'_> {
                 self.ago(of.at)
             ),
         });
-        let versions = self
+        let versions = status
             .facts_of(entry, "schema")
             .into_iter()
             .flat_map(|facts| &facts.versions);
@@ -201,10 +201,11 @@ impl Screen<'_> {
             0 => format!("no version: {}", grouped(*documents)),
             version => format!("version {version}: {}", grouped(*documents)),
         }));
-        let oldest = self.facts_of(entry, "archive").and_then(|facts| facts.oldest);
+        let oldest = status.facts_of(entry, "archive").and_then(|facts| facts.oldest);
         details.extend(oldest.map(|time| format!("oldest {}", rfc3339(time))));
         details.extend(
-            self.expired(entry)
+            status
+                .expired(entry)
                 .map(|expired| format!("{} past their time", grouped(expired))),
         );
         let validated = entry
@@ -215,18 +216,6 @@ impl Screen<'_> {
             details.push(format!("validator of {}", validated.join(" and ")));
         }
         details
-    }
-
-    /// Returns what is known of the collection of an entry of this pattern.
-    fn facts_of(&self, entry: &Entry, pattern: &str) -> Option<&Facts> {
-        let facts = self.status.facts.get(&entry.collection);
-        facts.filter(|_| entry.pattern == pattern)
-    }
-
-    /// Returns the number of documents that a trash has past their time.
-    fn expired(&self, entry: &Entry) -> Option<u64> {
-        let mut second = entry.related.iter().filter(|_| entry.pattern == "trash");
-        second.find_map(|second| self.status.facts.get(second)?.expired)
     }
 
     /// Prints followers, the steps of services, and leases.

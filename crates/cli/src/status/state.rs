@@ -29,6 +29,22 @@ impl Status {
         self.facts.get(namespace)?.size
     }
 
+    /// Returns the bytes of the largest of some documents.
+    pub(super) fn largest(&self, namespace: &Namespace) -> u64 {
+        self.size_of(namespace).map_or(0, |size| size.largest)
+    }
+
+    /// Returns what is known of the collection of an entry of this pattern.
+    pub(super) fn facts_of(&self, entry: &Entry, pattern: &str) -> Option<&Facts> {
+        self.facts.get(&entry.collection).filter(|_| entry.pattern == pattern)
+    }
+
+    /// Returns the number of documents that a trash has past their time.
+    pub(super) fn expired(&self, entry: &Entry) -> Option<u64> {
+        let mut second = entry.related.iter().filter(|_| entry.pattern == "trash");
+        second.find_map(|second| self.facts.get(second)?.expired)
+    }
+
     /// Returns the collections and names of the indexes that an entry needs and that are missing.
     pub(super) fn missing_of<'e>(&self, entry: &'e Entry) -> impl Iterator<Item = &'e (Namespace, String)> {
         let has = |namespace, name: &str| self.facts.get(namespace).is_some_and(|facts| facts.has_index(name));
