@@ -27,8 +27,8 @@ use crate::selection::Selection;
 use crate::settings::{BucketSettings, EmbeddedSettings, OutlierSettings};
 
 /// Shows what a database has, and analyzes, migrates, verifies and repairs MongoDB collections of the bucket, outlier,
-/// subset, embedded, history, reference, schema and archive patterns. `status` also shows those of intervals, counters and
-/// the trash, which their programs write.
+/// subset, embedded, history, reference, archive, trash and schema patterns. `status` also shows those of intervals and
+/// counters, which only programs write.
 ///
 /// Exit codes: 0 success, 1 findings in the data, 2 an invalid command, 3 the server is unreachable or refuses, 130
 /// stopped by Ctrl-C, 143 by SIGTERM. A stopped migration or repair resumes when the command is run again.
@@ -80,7 +80,7 @@ pub(crate) enum Command {
         #[command(subcommand)]
         verb: MigrationsVerb,
     },
-    /// Documents of several versions
+    /// Documents of several versions, and the steps that a service runs at its start
     Schema {
         #[command(subcommand)]
         verb: SchemaVerb,
