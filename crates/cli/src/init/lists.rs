@@ -10,6 +10,9 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::settings::{EmbeddedSettings, OutlierSettings, SubsetSettings};
 
+/// A longer array may need overflow documents.
+const LONG: usize = 10;
+
 /// Adds what the array itself shows.
 pub(super) fn of_array(sample: &Sample, array: &str, seen: &mut Seen) {
     let (collection, longest) = (Some(sample.collection.clone()), sample.longest(array));
@@ -29,12 +32,17 @@ pub(super) fn of_array(sample: &Sample, array: &str, seen: &mut Seen) {
         });
         return;
     }
-    seen.note("`outlier analyze` recommends a pattern and a threshold".to_owned());
-    seen.profile.outlier.push(OutlierSettings {
-        collection: collection.clone(),
-        array: Some(array.to_owned()),
-        ..OutlierSettings::default()
-    });
+    let of = &sample.collection;
+    seen.note(format!(
+        "`outlier --collection {of} --array {array} analyze` recommends a pattern and a threshold"
+    ));
+    if longest > LONG {
+        seen.profile.outlier.push(OutlierSettings {
+            collection: collection.clone(),
+            array: Some(array.to_owned()),
+            ..OutlierSettings::default()
+        });
+    }
     if id.is_some() {
         seen.note("`subset migrate --from embedded` would move them to a collection of their own".to_owned());
         seen.profile.embedded.push(EmbeddedSettings {
@@ -192,8 +200,8 @@ mod tests {
         let patron = doc! { "_id": 1, "addresses": [{ "id": "home" }, { "id": "work", "zip": 1 }] };
         let found = of(&sample::sample("patron", [patron], &[]), "addresses").profile;
         assert_eq!(found.embedded[0].child_id.as_deref(), Some("id"));
-        assert_eq!((found.outlier.len(), found.subset.len()), (1, 0));
-        let book = doc! { "_id": 1, "buyers": ["Ann"] };
+        assert_eq!((found.outlier.len(), found.subset.len()), (0, 0));
+        let book = doc! { "_id": 1, "buyers": vec!["Ann"; 11] };
         let found = of(&sample::sample("books", [book], &[]), "buyers").profile;
         assert_eq!(
             (found.outlier[0].array.as_deref(), found.embedded.len()),

@@ -1,5 +1,7 @@
 //! What the other collections of the database show of a collection.
 
+use std::collections::BTreeSet;
+
 use mongo_patterns_core::catalog::COLLECTION;
 use mongodb::bson::{Bson, Document, doc};
 
@@ -28,19 +30,15 @@ async fn names(context: &Context, collection: &str) -> Result<Vec<String>, Failu
 
 /// Adds the second collections that have the form of a pattern, and notes about those that could have it.
 pub(super) async fn find(context: &Context, sample: &Sample, seen: &mut Seen) -> Result<(), Failure> {
-    let lists: Vec<String> = seen
-        .profile
-        .outlier
-        .iter()
-        .filter_map(|settings| settings.array.clone())
-        .collect();
+    let is_list = seen.profile.bucket.is_empty() && seen.profile.subset.is_empty();
+    let array = sample.array().filter(|_| is_list);
     let (of, copies) = (&sample.collection, copies(sample));
     for name in names(context, of).await? {
         let other = Sample::read(context, &name).await?;
         if other.documents.is_empty() {
             continue;
         }
-        for array in &lists {
+        if let Some(array) = array {
             overflow(context, (sample, array), &other, seen).await?;
         }
         if let Some(settings) = history(sample, &other) {
@@ -54,8 +52,11 @@ pub(super) async fn find(context: &Context, sample: &Sample, seen: &mut Seen) ->
             return Ok(());
         }
         for reference in references(sample, &name) {
-            let values: Vec<&Bson> = sample.distinct(reference).into_iter().take(LOOKED_UP).collect();
-            if let Some(found) = ids_of(context, &name, &values).await? {
+            let ids = sample
+                .distinct(reference)
+                .into_iter()
+                .map(|id| doc! { "_id": { "$eq": id } });
+            if let Some(found) = most(context, &name, ids.collect()).await? {
                 seen.note(format!(
                     "{found} of `{reference}` are `_id`s of {name}: these documents could be its children, for `embedded --collection {name} --source {of} --reference {reference} analyze`, or for `subset --children-collection {of} --parent {reference} analyze`"
                 ));
@@ -66,17 +67,19 @@ pub(super) async fn find(context: &Context, sample: &Sample, seen: &mut Seen) ->
             copied.sort_unstable();
             copied.dedup();
             copied.retain(|name| ![VERSION, "deleted"].contains(name) && other.names().contains(name));
-            let ids: Vec<&Bson> = copies
-                .iter()
-                .filter_map(|copy| copy.get("_id"))
-                .take(LOOKED_UP)
-                .collect();
+            let is_copied = |name: &str| name == "_id" || copied.contains(&name);
+            let equal = |copy: &Document| -> Document {
+                let fields = copy.iter().filter(|(name, _)| is_copied(name));
+                fields
+                    .map(|(name, value)| (name.clone(), doc! { "$eq": value }.into()))
+                    .collect()
+            };
             if !copied.is_empty()
-                && let Some(found) = ids_of(context, &name, &ids).await?
+                && let Some(found) = most(context, &name, copies.iter().map(|copy| equal(copy)).collect()).await?
             {
                 let copied = copied.join(",");
                 seen.note(format!(
-                    "{found} in `{field}`, which have a version, are `_id`s of {name}: these could be copies, for `reference --collection {of} --source-collection {name} --reference {field} --copy {copied} verify`"
+                    "{found} in `{field}`, which have a version, are equal to documents of {name}: these could be copies, for `reference --collection {of} --source-collection {name} --reference {field} --copy {copied} verify`"
                 ));
             }
         }
@@ -84,14 +87,16 @@ pub(super) async fn find(context: &Context, sample: &Sample, seen: &mut Seen) ->
     Ok(())
 }
 
-/// Returns how many of the values are `_id`s of a collection, as `5 of 6 values`, if most are.
-async fn ids_of(context: &Context, collection: &str, values: &[&Bson]) -> Result<Option<String>, Failure> {
-    let ids: Vec<Document> = values.iter().map(|id| doc! { "_id": { "$eq": id } }).collect();
+/// Returns how many documents of a collection some of these filters find, as `5 of 6 values`, if most do. Each finds one at most.
+async fn most(context: &Context, collection: &str, mut filters: Vec<Document>) -> Result<Option<String>, Failure> {
+    let mut seen = BTreeSet::new();
+    filters.retain(|filter| seen.insert(filter.to_string()));
+    filters.truncate(LOOKED_UP);
+    let all = filters.len();
     let collection = context.database.collection::<Document>(collection);
-    let found = collection.distinct("_id", doc! { "$or": ids }).await;
+    let found = collection.count_documents(doc! { "$or": filters }).await;
     let found = found.map_err(Failure::on(collection.namespace()))?;
-    let found = values.iter().filter(|value| found.contains(value)).count();
-    Ok((found * 2 > values.len()).then(|| format!("{found} of {} values", values.len())))
+    Ok((found * 2 > all as u64).then(|| format!("{found} of {all} values")))
 }
 
 /// Returns the fields whose values are documents with an `_id` and a version, and these documents.
