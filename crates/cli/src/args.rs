@@ -14,12 +14,13 @@ use clap_complete::Shell;
 
 pub(crate) use self::archive::{Archive, ArchivePace, ArchiveVerb, OlderThan, Place};
 pub(crate) use self::history::{History, HistoryMigration, HistoryVerb, LogOptions, PruneOptions, ShowOptions};
-pub(crate) use self::options::{Confirmation, Create, DryRun, Listing, Pace, Sample, Setup};
+pub(crate) use self::options::{Create, DryRun, Listing, Pace, Sample, Setup};
 pub(crate) use self::reference::{
     OnMissing, Reference, ReferenceMigration, ReferenceRepair, ReferenceSample, ReferenceVerb,
 };
 pub(crate) use self::subset::{Subset, SubsetForm, SubsetMigration, SubsetVerb};
 pub(crate) use self::trash::{Trash, TrashVerb};
+use crate::confirm::Confirmation;
 use crate::connection::Connection;
 use crate::document_settings::SchemaSettings;
 use crate::profile::FILE;

@@ -4,9 +4,16 @@ use std::io::{IsTerminal, stdin};
 
 use tokio::task::spawn_blocking;
 
-use crate::args::Confirmation;
 use crate::failure::Failure;
 use crate::output::Output;
+
+/// The confirmation of what cannot be undone.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct Confirmation {
+    /// Confirms it. Without this option the program asks, on a terminal.
+    #[arg(long)]
+    pub(crate) yes: bool,
+}
 
 /// Asks on a terminal whether to do what has a consequence, unless it is confirmed.
 ///

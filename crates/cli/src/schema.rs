@@ -8,8 +8,8 @@ use mongo_patterns_schema::{Migrations, SchemaRepository};
 use mongodb::bson::{Bson, Document};
 use serde_json::json;
 
-use crate::args::{Confirmation, Listing, SchemaVerb, Step, Versioned};
-use crate::confirm::confirmed;
+use crate::args::{Listing, SchemaVerb, Step, Versioned};
+use crate::confirm::{Confirmation, confirmed};
 use crate::context::Context;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::findings::Check;

@@ -12,14 +12,12 @@ use mongodb::Collection;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::options::FindOptions;
 
+use self::refused::BATCH;
 use crate::finding::{Finding, Problem};
 use crate::query;
 use crate::related::{RelatedCollection, distinct_ids};
 use crate::repository::{Archive, Shared};
 use crate::transfer::ids_of;
-
-/// The documents that are looked for together.
-const BATCH: u32 = 1000;
 
 impl<D> Archive<D> {
     /// Checks both collections: whether a document is in both, whether a unique index of the archive refuses an old one, and

@@ -3,7 +3,8 @@
 use clap::ValueEnum;
 use mongo_patterns_archive::action::Keep;
 
-use super::{Confirmation, Create, DryRun, Pace};
+use super::{Create, DryRun, Pace};
+use crate::confirm::Confirmation;
 use crate::document_settings::ArchiveSettings;
 use crate::shard::ShardOptions;
 

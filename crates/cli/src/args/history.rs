@@ -2,7 +2,8 @@
 
 use clap::Subcommand;
 
-use super::options::{Confirmation, DryRun, Listing, Pace, Setup};
+use super::options::{DryRun, Listing, Pace, Setup};
+use crate::confirm::Confirmation;
 use crate::settings::HistorySettings;
 
 #[derive(Debug, clap::Args)]

@@ -29,14 +29,6 @@ impl DryRun {
     }
 }
 
-/// The confirmation of what cannot be undone.
-#[derive(Clone, Copy, Debug, clap::Args)]
-pub(crate) struct Confirmation {
-    /// Confirms it. Without this option the program asks, on a terminal.
-    #[arg(long)]
-    pub(crate) yes: bool,
-}
-
 /// The pace of a migration.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct Pace {

@@ -1,6 +1,7 @@
 //! The options of the trash.
 
-use super::{Confirmation, DryRun, Listing, OlderThan, Pace, Setup};
+use super::{DryRun, Listing, OlderThan, Pace, Setup};
+use crate::confirm::Confirmation;
 use crate::document_settings::TrashSettings;
 
 #[derive(Debug, clap::Args)]

@@ -11,9 +11,11 @@ use mongo_patterns_core::verify::Results;
 use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
 use mongodb::options::FindOptions;
 
-use super::BATCH;
 use crate::finding::{Finding, Problem};
 use crate::repository::Shared;
+
+/// The documents that are looked for together.
+pub(super) const BATCH: u32 = 1000;
 
 /// A unique index of the archive.
 struct UniqueIndex {
