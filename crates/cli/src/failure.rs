@@ -208,7 +208,6 @@ fn exit_of(kind: ErrorKind) -> Exit {
 fn advice(remedy: Remedy) -> Option<(&'static str, &'static str)> {
     Some(match remedy {
         Remedy::Retry => ("again", "run the command again"),
-        Remedy::EnsureIndexes => ("indexes --create", "run `indexes --create`"),
         Remedy::CheckSettings => (
             "indexes --create --replace-settings",
             "`indexes --create --replace-settings` replaces the settings in the catalog",
@@ -217,11 +216,6 @@ fn advice(remedy: Remedy) -> Option<(&'static str, &'static str)> {
         Remedy::SkipInvalid => (
             "--skip-invalid COLLECTION",
             "--skip-invalid COLLECTION lists all such documents with their reason, and migrates the others; with --dry-run it counts them",
-        ),
-        Remedy::AllowNonEmptyTarget => ("--allow-non-empty-target", "pass --allow-non-empty-target"),
-        Remedy::DiscardEmbedded => (
-            "--discard-embedded",
-            "run `subset migrate --from embedded`, or `subset migrate --from collection --discard-embedded` to discard them",
         ),
         Remedy::CheckAddress => (
             "--uri",
@@ -267,12 +261,9 @@ mod tests {
     fn each_remedy_is_said_in_options_of_the_command_line() {
         for (remedy, option) in [
             (Remedy::Retry, "run the command again"),
-            (Remedy::EnsureIndexes, "`indexes --create`"),
             (Remedy::CheckSettings, "--replace-settings"),
             (Remedy::Verify, "`verify`"),
             (Remedy::SkipInvalid, "--skip-invalid"),
-            (Remedy::AllowNonEmptyTarget, "--allow-non-empty-target"),
-            (Remedy::DiscardEmbedded, "--discard-embedded"),
             (Remedy::CheckAddress, "--uri"),
             (Remedy::CheckCredentials, "--auth-source"),
             (Remedy::GrantRole, "--username"),

@@ -132,6 +132,7 @@ async fn read_only_commands_send_no_write() {
         ("history", &policies, "log 1", 0),
         ("history", &policies, "show 1@1", 0),
         ("history", &policies, "diff 1 1 2", 0),
+        ("history", &policies, "prune 1 --keep-last 1 --dry-run", 0),
         ("reference", &ORDERS, "analyze", 0),
         ("reference", &ORDERS, "analyze --sample 5", 0),
         ("reference", &ORDERS, "verify", 1),

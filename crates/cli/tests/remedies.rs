@@ -351,3 +351,29 @@ async fn a_filter_that_matches_nothing_or_is_refused_is_named() {
     })
     .await;
 }
+
+/// A server of another replica set is not one that is not running.
+#[tokio::test]
+async fn the_error_for_servers_has_no_types_of_the_driver() {
+    testkit::run(async |db| {
+        let uri = db.server().uri();
+        let host = uri.split("//").nth(1).unwrap().split(['/', '?']).next().unwrap();
+        for (uri, text) in [
+            (
+                format!("mongodb://{host}/?replicaSet=rsX&serverSelectionTimeoutMS=500"),
+                "replicaSet",
+            ),
+            (
+                "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=200".to_owned(),
+                "127.0.0.1:1: I/O error",
+            ),
+        ] {
+            let refused = ran(program().env("MONGODB_URI", uri).args(["--db", "shop", "status"]));
+            refused.says(3, text);
+            for word in ["Topology", "labels", "Kind", "timeout: No available"] {
+                assert!(!refused.err.contains(word), "{word}: {refused:?}");
+            }
+        }
+    })
+    .await;
+}
