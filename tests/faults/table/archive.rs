@@ -118,7 +118,7 @@ impl Operations for Sales {
                 m.archive.restore_many(doc! {}).plan().await.map(drop);
             Reads, "Archive::delete_before + DeleteBefore::plan", "", |m|
                 m.archive.delete_before(old(9)).plan().await.map(drop);
-            Steps, "Archive::repair", "", |m|
+            Steps, "Archive::repair + RepairArchive::stream", "", |m|
                 m.archive.repair().stream().try_collect::<Vec<_>>().await.map(drop)
                 => prepare(|m| m.archived.insert_one(sale(5, old(5))).await.map(drop).unwrap());
             Reads, "Archive::verify", "", |m| serialized(m.archive.verify().stream()).await;

@@ -85,8 +85,10 @@ impl Operations for Instance {
     fn operations() -> Vec<Call<Self>> {
         calls! { Instance;
             Steps, "Migrations::run", "", |m| m.migrations().run().await;
-            Steps, "Migrations::mark", "", |m| m.migrations().mark("c", "ann").await.map(drop);
-            Steps, "Migrations::unmark", "", |m| m.migrations().unmark("c", "ann").await.map(drop);
+            Steps, "Migrations::mark", "", |m| m.migrations().mark("a", "ann").await.map(drop)
+                => prepare(|m| m.trace.insert_one(doc! { "step": "a" }).await.map(drop).unwrap());
+            Steps, "Migrations::unmark", "", |m| m.migrations().unmark("b", "ann").await.map(drop)
+                => prepare(|m| m.migrations().run().await.map(drop).unwrap());
             Steps, "Migrations::release_lease", "", |m| m.migrations().release_lease("ann").await.map(drop);
             Reads, "Migrations::status", "", |m| m.migrations().status().await;
         }
