@@ -38,7 +38,7 @@ const OTHERS: [(&str, usize); 11] = [
     ("crates/mongo-patterns/src", 200),
     ("crates/mongo-patterns/examples", 2_800),
     ("crates/cli/src", 8_740),
-    ("crates/cli/tests", 4_200),
+    ("crates/cli/tests", 4_450),
     ("crates/testkit/src", 2_100),
     ("crates/protocols/src", 7_645),
     ("crates/bench/src", 6_360),
