@@ -190,8 +190,6 @@ pub(crate) enum SchemaVerb {
         #[command(flatten)]
         confirmation: Confirmation,
     },
-    /// Counts the documents of each version
-    Versions(Versioned),
     /// Prints the commands that migrate would send, for the first chunk
     Plan(Versioned),
     /// Converts the documents of older versions by the steps, on the server

@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use mongo_patterns_core::ErrorKind;
 use mongo_patterns_core::migration::{MigrateOptions, Migration};
 use mongo_patterns_schema::{Migrations, SchemaRepository};
 use mongodb::bson::{Bson, Document};
-use serde_json::json;
 
 use crate::args::{Listing, SchemaVerb, Step, Versioned};
 use crate::confirm::{Confirmation, confirmed};
@@ -14,7 +12,7 @@ use crate::context::Context;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::findings::Check;
 use crate::migrate::{Migrate, Mode};
-use crate::output::{Record, Summary};
+use crate::output::Summary;
 use crate::{catalog, extended_json, indexes};
 
 type Documents = SchemaRepository<Document>;
@@ -32,7 +30,6 @@ pub(crate) async fn run(context: &Context, verb: &SchemaVerb) -> Outcome {
         SchemaVerb::Mark(step) => change(context, step, true).await,
         SchemaVerb::Unmark(step) => change(context, step, false).await,
         SchemaVerb::ReleaseLease { list, confirmation } => release_lease(context, list, *confirmation).await,
-        SchemaVerb::Versions(versioned) => versions(context, versioned).await,
         SchemaVerb::Plan(versioned) => migrate(versioned, MigrateOptions::default(), Mode::Plan).await,
         SchemaVerb::Migrate {
             versioned,
@@ -138,33 +135,4 @@ fn operator() -> String {
     let host = host.and_then(|output| String::from_utf8(output.stdout).ok());
     let host = host.as_deref().map(str::trim).filter(|host| !host.is_empty());
     format!("{}@{}", user.as_deref().unwrap_or("?"), host.unwrap_or("?"))
-}
-
-async fn versions(context: &Context, versioned: &Versioned) -> Outcome {
-    let repository = repository(context, versioned).await?;
-    let stored = repository.collection();
-    let collection = stored.name();
-    let counts = repository.versions().await.map_err(|error| match error.kind() {
-        ErrorKind::IndexMissing => Failure::usage(format!(
-            "{collection} has no schema versions, or not this version field: a repository or `schema indexes --create` creates the index that counts them"
-        )),
-        _ => error.into(),
-    })?;
-    for count in &counts {
-        let version = match count.version {
-            Some(version) => format!("version {version}"),
-            None => "no version".to_owned(),
-        };
-        context.output.record(Record {
-            kind: "version",
-            collection,
-            id: None,
-            text: format!("{version}: {} documents", count.documents),
-            fields: json!(count),
-        })?;
-    }
-    let documents: u64 = counts.iter().map(|count| count.documents).sum();
-    let summary = Summary::new("schema versions", collection).row("documents", documents);
-    context.output.summary(&summary, Exit::Success)?;
-    Ok(Exit::Success)
 }

@@ -17,7 +17,7 @@ async fn the_error_for_a_missing_setting_names_its_option_and_its_profile_key() 
             (vec!["bucket", "verify"], "--collection"),
             (vec!["bucket", "verify", "--collection", "a"], "--key "),
             (vec!["archive", "verify", "--collection", "a"], "--archive"),
-            (vec!["schema", "versions"], "the collection"),
+            (vec!["schema", "verify"], "the collection"),
             (vec!["outlier", "verify", "--collection", "a"], "--array"),
             (vec!["subset", "verify", "--collection", "a"], "--children-collection"),
             (vec!["subset", "analyze"], "--children-collection"),

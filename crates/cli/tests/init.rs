@@ -219,7 +219,7 @@ async fn one_profile_has_all_of_a_database() {
         in_folder(&["archive", "indexes", "--create"]).ok();
         in_folder(&["archive", "run", "--older-than", "1", "--json"]).ends(0, json!({ "documents": 1 }));
         in_folder(&["schema", "indexes", "--create"]).ok();
-        in_folder(&["schema", "versions"]).ok();
+        in_folder(&["schema", "verify"]).ok();
         in_folder(&["trash", "list"]).ok();
         // An option of another collection takes no table.
         refused(
