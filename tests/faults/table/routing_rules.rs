@@ -77,7 +77,7 @@ const TOGETHER: &str = "inserts documents of several shards together";
 const MIGRATED: &str = "a migration reads the whole collection, and a chunk of ids by one command";
 
 #[rustfmt::skip] // a rule in a line or two
-pub(super) const BROADCAST: [Broadcast; 68] = [
+pub(super) const BROADCAST: [Broadcast; 70] = [
     of("bucket", "page", "the manual's read of a page by number is by `_id` only", &[("find", "trades", All)]),
     of("bucket", "count_pages", "the manual's count is by `_id` only", &[("aggregate", "trades", All)]),
     of("bucket", "keys", WHOLE, &[("find", "trades", All)]),
@@ -186,6 +186,9 @@ pub(super) const BROADCAST: [Broadcast; 68] = [
             ("aggregate", "archived_extra_sales", Listed), ("delete", "archived_extra_sales", Listed)]),
     of("archive", "due", WHOLE, &[("aggregate", "sales", All)]),
     of("archive", "list", "the filter is the caller's", &[("find", "sales", All), ("find", "archived_sales", All)]),
+    of("archive", "repair", WHOLE,
+        &[("find", "sales", All), ("find", "archived_sales", All), ("find", "sales", Listed)]),
+    of("trash", "verify", WHOLE, &[("aggregate", "deleted_users", All)]),
     of("archive", "verify", WHOLE,
         &[("find", "sales", All), ("find", "archived_sales", All), ("find", "sales", Listed),
             ("find", "archived_sales", Listed), ("find", "extra_sales", All), ("find", "archived_extra_sales", All)]),
