@@ -90,7 +90,7 @@ fn sentences(text: &str, is_rust: bool) -> Vec<String> {
             Event::End(TagEnd::Table | TagEnd::CodeBlock | TagEnd::Heading(_)) => skipped -= 1,
             Event::Start(Tag::Paragraph | Tag::Item) => paragraphs.push(String::new()),
             Event::Text(text) | Event::Code(text) if skipped == 0 => {
-                paragraphs.last_mut().expect("one").push_str(&text)
+                paragraphs.last_mut().expect("one").push_str(&text);
             }
             Event::SoftBreak | Event::HardBreak => paragraphs.last_mut().expect("one").push(' '),
             _ => {}
