@@ -66,7 +66,7 @@
 //!
 //! 1. Release the repository **without a step**. Its writes have version 1 in their filter. Deploy it everywhere.
 //! 2. Release it with the step. Where the first release meets a converted document, its write is refused by
-//!   [`NewerVersion`], and the caller tries again at an instance of the second release.
+//!    [`NewerVersion`], and the caller tries again at an instance of the second release.
 //! 3. When the first release has ended, call [`migrate`](SchemaRepository::migrate). When
 //!    [`versions`](SchemaRepository::versions) shows no older document, delete the step in a later release, and set
 //!    [`newest`](SchemaRepositoryBuilder::newest).
