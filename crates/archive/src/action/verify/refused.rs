@@ -125,24 +125,20 @@ mod tests {
 
     use super::*;
 
-    fn index(listed: Document) -> Option<UniqueIndex> {
-        UniqueIndex::of(&listed)
-    }
-
     #[test]
     fn a_filter_has_the_values_of_the_index() {
-        let unique = index(doc! { "key": { "a": 1, "b.c": -1 }, "unique": true }).unwrap();
+        let unique = UniqueIndex::of(&doc! { "key": { "a": 1, "b.c": -1 }, "unique": true }).unwrap();
         let document = rawdoc! { "_id": 7, "b": { "c": "x" } };
         let expected = doc! { "a": { "$eq": null }, "b.c": { "$eq": "x" }, "_id": { "$ne": 7 } };
         assert_eq!(unique.equal(&document), Some(expected));
         assert_eq!(unique.equal(&rawdoc! { "_id": 7, "b": [{ "c": 1 }] }), None);
-        let sparse = index(doc! { "key": { "a": 1 }, "unique": true, "sparse": true }).unwrap();
+        let sparse = UniqueIndex::of(&doc! { "key": { "a": 1 }, "unique": true, "sparse": true }).unwrap();
         assert_eq!(sparse.equal(&document), None);
         for other in [
             doc! { "key": { "a": 1 } },
             doc! { "key": { "a": 1 }, "unique": true, "collation": {} },
         ] {
-            assert!(index(other).is_none());
+            assert!(UniqueIndex::of(&other).is_none());
         }
     }
 }
