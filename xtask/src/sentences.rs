@@ -14,7 +14,7 @@ use crate::process::tracked_files;
 /// The most words of a sentence.
 const LONGEST: usize = 30;
 /// The most sentences that are longer, and the most phrases of [`PRONOUNS`]. Lower both with every page that is rewritten.
-const BOUNDS: [usize; 2] = [10, 150];
+const BOUNDS: [usize; 2] = [7, 141];
 const PRONOUNS: [&str; 8] = [
     "that of",
     "those of",
