@@ -3,7 +3,7 @@
 use mongo_patterns_testkit::TestDatabase;
 
 use super::repositories::{
-    One, archive, buckets, embedded, embedded_in, further, history, intervals, list, overflowing, references,
+    One, archive, buckets, embedded, embedded_in, further, history, intervals, list, list_in, overflowing, references,
     references_to, schema, subset, trash,
 };
 
@@ -157,10 +157,24 @@ pub(super) fn cases(db: &TestDatabase) -> Vec<Case> {
             Box::new(references_to(db, "customers", "customer")),
         ),
         (
+            "the overflow documents of a list and a list of them",
+            Box::new(overflowing(db, "views", "more_of_views", "notes")),
+            Box::new(list_in(db, "notes")),
+            &[".notes`", "outlier pattern", "use another collection"],
+            Box::new(list_in(db, "reviews")),
+        ),
+        (
+            "the revisions of a history and embedded children of them",
+            Box::new(history(db, "orders", "carts", "at")),
+            Box::new(embedded_in(db, "carts")),
+            &[".carts`", "history pattern", "use another collection"],
+            Box::new(embedded_in(db, "baskets")),
+        ),
+        (
             "the children of a subset and the overflow documents of a list",
             Box::new(subset(db, "notes").build().unwrap()),
             Box::new(overflowing(db, "views", "more_of_views", "notes")),
-            &[".notes`", "subset pattern", "use another one"],
+            &[".notes`", "subset pattern", "use another collection"],
             Box::new(list(db, "views", "more_of_views")),
         ),
         (

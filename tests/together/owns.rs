@@ -14,7 +14,7 @@ use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use super::cases::cases;
 use super::repositories::{
-    One, buckets, embedded, further, history, intervals, list, of, references, schema, subset, trash,
+    One, archive, buckets, embedded, further, history, intervals, list, of, references, schema, subset, trash,
 };
 use support::common::contents;
 
@@ -349,6 +349,33 @@ async fn of_repositories_that_conflict_at_most_one_is_set_up() {
             }
         }
         println!("{alone} of 60 rounds set one up");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_catalog_is_no_collection_of_a_pattern() {
+    testkit::run(async |db| {
+        let orders = list(db, "lines", "has_extras");
+        orders.ensure_indexes().await.unwrap();
+        let before = contents(db).await;
+        let catalog: Vec<One> = vec![
+            Box::new(archive(db, "mongo_patterns", "old")),
+            Box::new(trash(db, "orders", "mongo_patterns")),
+        ];
+        for repository in catalog {
+            for refused in [
+                repository.ensure_indexes().await,
+                repository.ensure_indexes().replace_settings().await,
+            ] {
+                assert!(
+                    refused.unwrap_err().to_string().contains("is the catalog"),
+                    "{}",
+                    repository.pattern()
+                );
+            }
+        }
+        assert_eq!(contents(db).await, before);
     })
     .await;
 }

@@ -38,6 +38,11 @@ pub(super) fn overflowing(
     lists.threshold(5).max_overflow_elements(10).build().unwrap()
 }
 
+pub(super) fn list_in(db: &TestDatabase, collection: &str) -> OutlierRepository<Document, i32> {
+    let lists = OutlierRepository::builder(of(db, collection), of(db, "more_of_these"));
+    lists.array_field("parts").parent_field("note").build().unwrap()
+}
+
 pub(super) fn embedded(db: &TestDatabase, array: &str) -> EmbeddedRepository<Document, Document> {
     let lines = EmbeddedRepository::builder(of(db, "orders")).children_field(array);
     lines.max_children(100).build().unwrap()

@@ -73,6 +73,7 @@ impl Shared {
                 .written_alone(),
             Owned::field(&self.current, settings.time.as_str(), "time_field"),
             Owned::collection(&self.revisions),
+            Owned::documents(&self.revisions, "revisions"),
         ];
         owned.extend(
             settings

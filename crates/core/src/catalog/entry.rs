@@ -27,8 +27,8 @@ pub struct Entry {
     catalog: Collection<RawDocumentBuf>,
     settings: Document,
     pub(crate) owns: Vec<Owned>,
-    /// The collections and names of the indexes that the repository needs.
-    pub(crate) indexes: Vec<(Namespace, String)>,
+    /// The collections and names of the indexes that the repository needs, and whether a longer index does as well.
+    pub(crate) indexes: Vec<(Namespace, String, bool)>,
     /// The collections in which other repositories can own fields, and what remembers them.
     pub(crate) others: Vec<(Namespace, Known)>,
 }
@@ -230,9 +230,12 @@ impl Entry {
 
     fn stored_indexes(&self) -> Bson {
         let database = &self.catalog.namespace().db;
-        let indexes = self.indexes.iter().map(|(namespace, name)| {
+        let indexes = self.indexes.iter().map(|(namespace, name, or_longer)| {
             let mut stored = named(namespace, database);
             stored.insert("name", name);
+            if *or_longer {
+                stored.insert("or_longer", true);
+            }
             stored
         });
         indexes.collect::<Vec<_>>().into()

@@ -200,10 +200,9 @@ fn is_same(one: &Document, other: &Document, database: &str) -> bool {
     let is_shared = word.is_some() && word == of_other;
     let overlaps = match (field_of(one), field_of(other)) {
         (None, None) => true,
-        (None, Some(_)) => is_child(other),
-        (Some(_), None) => is_child(one),
         (Some(_), Some(_)) if is_whole(one) || is_whole(other) => true,
         (Some(one), Some(other)) => one == other || is_below(one, other) || is_below(other, one),
+        _ => false,
     };
     let of_documents = match (is_child(one), is_child(other)) {
         // Embedded children are deleted with a child, and nothing else depends on their parent.

@@ -57,10 +57,12 @@ impl Managed {
         self
     }
 
-    pub(super) fn index_names(&self) -> Vec<(Namespace, String)> {
+    /// Returns the collection and the names of the indexes, and whether a longer one does as well.
+    pub(super) fn index_names(&self) -> Vec<(Namespace, String, bool)> {
         let namespace = self.plan.namespace();
         let indexes = self.plan.indexes.iter();
-        indexes.map(|index| (namespace.clone(), index.name.clone())).collect()
+        let named = indexes.map(|index| (namespace.clone(), index.name.clone(), index.or_longer));
+        named.collect()
     }
 
     /// Tells that it is not sharded, for example because a unique index could not span the shards.
