@@ -157,7 +157,9 @@ async fn an_entry_without_it_gets_what_its_repository_owns() {
         let mut parents = doc! { "collection": "orders", "field": "_id", "shared": "parents" };
         parents.insert("dependents", doc! { "call": "delete", "collection": "more_lines" });
         let overflow = doc! { "collection": "more_lines" };
-        let owns = [parents, owned("lines"), owned("has_extras"), overflow];
+        let mut documents = doc! { "collection": "more_lines", "field": "_id" };
+        documents.insert("shared", "overflow documents");
+        let owns = [parents, owned("lines"), owned("has_extras"), overflow, documents];
         assert_eq!(before.get("owns"), Some(&owns.to_vec().into()));
 
         catalog

@@ -265,8 +265,20 @@ impl Entry {
 
     /// Reads the entry, and checks that no other entry owns the same. `None` also when the user may not read the catalog.
     pub(crate) async fn read(&self, conn: &mut Conn<'_>) -> Result<Option<Document>> {
+        self.check_collections()?;
         let found = self.read_all("read the settings in the catalog", conn).await?;
         self.select(found, "nothing was written")
+    }
+
+    /// Refuses the catalog as a collection of the repository.
+    fn check_collections(&self) -> Result<()> {
+        let mut owned = self.owns.iter().map(Owned::collection_name);
+        if self.id.get_str("collection").is_ok_and(|name| name == COLLECTION) || owned.any(|name| name == COLLECTION) {
+            let text =
+                format!("`{COLLECTION}` is the catalog of this library, nothing was written: use another collection");
+            return Err(Error::new(ErrorKind::SettingsMismatch, text).with_remedy(Remedy::CheckSettings));
+        }
+        Ok(())
     }
 
     /// Reads what others own, whatever the settings are. One round trip.

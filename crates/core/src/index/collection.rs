@@ -3,7 +3,6 @@
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::{Collection, Namespace};
 
-use crate::catalog::COLLECTION;
 use crate::conn::Conn;
 use crate::error::{Error, ErrorKind, Result};
 use crate::send::Step;
@@ -12,12 +11,6 @@ type Raw = Collection<RawDocumentBuf>;
 
 /// Refuses collections that the patterns cannot work on. One that does not exist is fine. One round trip for each database.
 pub(super) async fn check(conn: &mut Conn<'_>, collections: &[&Raw]) -> Result<()> {
-    if let Some(catalog) = collections.iter().find(|collection| collection.name() == COLLECTION) {
-        return refused(format!(
-            "`{}` is the catalog of this library, nothing was written: use another collection",
-            catalog.namespace()
-        ));
-    }
     let mut rest = collections.to_vec();
     while let Some(first) = rest.first().copied() {
         let database = first.namespace().db;
