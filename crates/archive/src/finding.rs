@@ -45,6 +45,8 @@ mongo_patterns_core::problems! {
     pub enum TrashProblem {
         /// The entry has no document. Another program wrote it.
         NoDocument = "the entry has no document, and cannot be restored: correct it or delete it by hand",
+        /// The document of the entry has no `_id`. Another program wrote it.
+        NoId = "the document of the entry has no `_id`, so a list shows none, and it cannot be restored: set one by hand, or delete the entry",
         /// The entry has no time of its deletion, so no list has it, and it is not deleted by its age.
         NoTime = "the entry has no time of its deletion, so it is not listed, and never deleted by its age: set one by hand",
         /// Related documents of the entry are gone, so its document is not restored. A deletion of old entries was

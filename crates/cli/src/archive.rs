@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use futures::TryStreamExt;
-use mongo_patterns_archive::Archive;
+use mongo_patterns_archive::{Archive, Repaired};
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::migration::{Migration, check_filter};
 use mongodb::Collection;
@@ -93,8 +93,10 @@ pub(crate) async fn run(context: &Context, pattern: &args::Archive) -> Outcome {
                 }
                 .stream()
             };
+            let archived = archive.archived_collection();
+            let name = async |repaired: &Repaired| deleted(&dates, &archived, *keep_in, repaired).await;
             Check::new(context, &archive, "repair", "documents")
-                .repair(*dry_run, repair)
+                .repair(*dry_run, repair, name)
                 .await
         }
         ArchiveVerb::Delete { older_than, pace } => {
@@ -214,6 +216,34 @@ impl Dates<'_> {
         );
         Ok(plan::warn(context.output, &[text])?)
     }
+}
+
+/// Names the one of two documents that a repair would delete, by the rule of the library.
+async fn deleted(
+    dates: &Dates<'_>,
+    archived: &Collection<Document>,
+    keep_in: Option<Place>,
+    repaired: &Repaired,
+) -> Result<Option<String>, Failure> {
+    if repaired.deleted == 0 {
+        return Ok(None);
+    }
+    let id = doc! { "_id": { "$eq": &repaired.findings[0].document_id } };
+    let age = async |of: &Collection<Document>| -> Result<Option<DateTime>, Failure> {
+        let document = of.find_one(id.clone()).await.map_err(Failure::on(of.namespace()))?;
+        Ok(document.and_then(|document| document.get_datetime(dates.field).ok().copied()))
+    };
+    let [current, old] = [age(&dates.documents).await?, age(archived).await?];
+    // Of two equal ones, it is the archived one.
+    let is_current = matches!(keep_in, Some(Place::Archive)) || (keep_in.is_none() && current < old);
+    let (place, age) = if is_current {
+        ("collection", current)
+    } else {
+        ("archive", old)
+    };
+    let age = age.and_then(|age| age.try_to_rfc3339_string().ok());
+    let age = age.as_deref().unwrap_or("no age");
+    Ok(Some(format!("the one in the {place}, of {age}")))
 }
 
 async fn moved<'a>(

@@ -170,9 +170,8 @@ pub(crate) enum MigrationsVerb {
     Forget {
         /// The collection that the migration writes.
         collection: String,
-        /// Confirms the deletion.
-        #[arg(long)]
-        yes: bool,
+        #[command(flatten)]
+        confirmation: Confirmation,
     },
 }
 
@@ -290,6 +289,8 @@ pub(crate) enum OutlierVerb {
         /// Deletes overflow documents that belong to no document, with their elements. Read the output of --dry-run first.
         #[arg(long)]
         delete_orphans: bool,
+        #[command(flatten)]
+        confirmation: Confirmation,
     },
     #[command(flatten)]
     Setup(Setup),

@@ -15,7 +15,7 @@ use crate::analyze::{self, Managed, Source, managed};
 use crate::args::{Bucket, BucketVerb, DryRun, Listing, Sample};
 use crate::context::Context;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::findings::Check;
+use crate::findings::{Check, unnamed};
 use crate::migrate::Mode;
 use crate::output::Summary;
 use crate::settings::{BucketSettings, KeyType, check_different, check_fields, need};
@@ -97,7 +97,7 @@ impl<K: Key> Work<'_, K> {
             let repair = self.buckets.repair().on_progress(report);
             if options.dry_run { repair.dry_run() } else { repair }.stream()
         };
-        self.check("repair").repair(options, repair).await
+        self.check("repair").repair(options, repair, unnamed).await
     }
 }
 

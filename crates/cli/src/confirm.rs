@@ -15,10 +15,10 @@ pub(crate) struct Confirmation {
     pub(crate) yes: bool,
 }
 
-/// Asks on a terminal whether to do what has a consequence, unless it is confirmed.
+/// Asks on a terminal whether to do what has a consequence, unless it is confirmed. A signal ends the wait for the answer.
 ///
 /// # Errors
-/// Those of [`confirm`].
+/// When the answer is not `yes`, or when there is no terminal.
 pub(crate) async fn confirmed(
     output: Output,
     Confirmation { yes }: Confirmation,
@@ -27,19 +27,11 @@ pub(crate) async fn confirmed(
     if yes {
         return Ok(());
     }
-    let reason = format!("{consequence}, nothing was changed: pass --yes to do it");
-    confirm(output, &format!("{consequence}: continue?"), reason).await
-}
-
-/// Asks a question on a terminal. A signal ends the wait for the answer.
-///
-/// # Errors
-/// When the answer is not `yes`, or when there is no terminal, with this reason.
-pub(crate) async fn confirm(output: Output, question: &str, no_terminal: String) -> Result<(), Failure> {
     if !stdin().is_terminal() {
-        return Err(Failure::usage(no_terminal));
+        let text = format!("{consequence}, nothing was changed: pass --yes to do it");
+        return Err(Failure::usage(text));
     }
-    output.notice(&format!("{question} Type `yes`:"));
+    output.notice(&format!("{consequence}: continue? Type `yes`:"));
     let answer = spawn_blocking(|| {
         let mut answer = String::new();
         stdin().read_line(&mut answer).map(|_| answer)

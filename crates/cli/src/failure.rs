@@ -6,7 +6,7 @@ use std::io;
 use mongo_patterns_core::{Error, ErrorKind, Remedy};
 use mongodb::error::{ErrorKind as DriverKind, WriteFailure};
 
-use crate::words::in_commands;
+use crate::words::{in_commands, of_error};
 
 /// The exit code, or the failure that determines another one.
 pub(crate) type Outcome = Result<Exit, Failure>;
@@ -129,7 +129,7 @@ impl Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        let mut text = in_commands(error.pattern(), &error);
+        let mut text = of_error(&error);
         if let Some(cause) = std::error::Error::source(&error) {
             let cause = brief(&in_commands(None, cause));
             // Not twice.

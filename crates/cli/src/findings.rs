@@ -36,6 +36,11 @@ const REASONS: [(&str, &[&str]); 5] = [
 /// The progress callback of a call.
 pub(crate) type Report = Box<dyn FnMut(Progress) + Send>;
 
+/// The name of a document that needs none.
+pub(crate) async fn unnamed<T>(_: &T) -> Result<Option<String>, Failure> {
+    Ok(None)
+}
+
 /// A verification or a repair.
 pub(crate) struct Check<'a> {
     context: &'a Context,
@@ -103,7 +108,8 @@ impl<'a> Check<'a> {
         listing: Listing,
         start: impl FnOnce(Report) -> ActionStream<'f, Finding<P>>,
     ) -> Result<(Summary, u64), Failure> {
-        let mut found = shard::verify(self.output, self.repository).await?;
+        let mut found = setup::find_unfinished(self.context, self.repository).await?;
+        found += shard::verify(self.output, self.repository).await?;
         match self.print_each(listing, start, &mut found).await {
             // It is a finding, as in patterns that verify without their indexes.
             Err(failure) if failure.is(ErrorKind::IndexMissing) => {
@@ -112,7 +118,7 @@ impl<'a> Check<'a> {
             }
             done => done?,
         }
-        found += setup::find(self.context, self.repository).await?;
+        found += setup::find_missing_indexes(self.output, self.repository).await?;
         Ok((self.summary("").row("findings", found), found))
     }
 
@@ -134,11 +140,12 @@ impl<'a> Check<'a> {
         Ok(exit)
     }
 
-    /// Prints what is repaired, or would be.
+    /// Prints what is repaired, or would be, with a name for the document that a dry run would delete.
     pub(crate) async fn repair<'f, P: Display + Serialize, U: Display + Serialize>(
         &self,
         DryRun { dry_run }: DryRun,
         start: impl FnOnce(Report) -> ActionStream<'f, Repaired<P, U>>,
+        name: impl AsyncFn(&Repaired<P, U>) -> Result<Option<String>, Failure>,
     ) -> Outcome {
         let mut repairs = start(Box::new(self.progress.callback()));
         let (mut seen, mut left) = (0, 0);
@@ -147,7 +154,9 @@ impl<'a> Check<'a> {
             let findings = repaired.findings.len() as u64;
             seen += findings;
             left += if repaired.unrepaired.is_some() { findings } else { 0 };
-            self.progress.suspend(|| self.print_repaired(&repaired, dry_run))?;
+            let deleted = if dry_run { name(&repaired).await? } else { None };
+            self.progress
+                .suspend(|| self.print_repaired(&repaired, dry_run, deleted))?;
         }
         self.progress.end();
         let exit = Exit::of_findings(if dry_run { seen } else { left });
@@ -201,6 +210,7 @@ impl<'a> Check<'a> {
         &self,
         repaired: &Repaired<P, U>,
         dry_run: bool,
+        named: Option<String>,
     ) -> io::Result<()> {
         for finding in &repaired.findings {
             self.print(finding, 1)?;
@@ -211,6 +221,7 @@ impl<'a> Check<'a> {
         let (written, deleted) = (repaired.written, repaired.deleted);
         let text = match &repaired.unrepaired {
             Some(left) => format!("not repaired: {}", self.in_commands(left)),
+            None if named.is_some() => format!("would delete {}", named.unwrap_or_default()),
             None if written == 0 && deleted == 0 => if dry_run { "would be repaired" } else { "repaired" }.to_owned(),
             None if dry_run => format!("would write {}, and delete {deleted}", counted(written, "document")),
             None => format!("wrote {}, and deleted {deleted}", counted(written, "document")),

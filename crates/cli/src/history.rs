@@ -11,7 +11,7 @@ use mongodb::bson::Document;
 use crate::args::{DryRun, History, HistoryMigration, HistoryVerb, Listing};
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
-use crate::findings::Check;
+use crate::findings::{Check, unnamed};
 use crate::migrate::{Migrate, Mode};
 use crate::settings::{HistorySettings, check_different, check_fields, need, with_given};
 use crate::{catalog, indexes};
@@ -63,7 +63,7 @@ impl Work<'_> {
             let repair = self.documents.repair().on_progress(report);
             if options.dry_run { repair.dry_run() } else { repair }.stream()
         };
-        self.check("repair").repair(options, repair).await
+        self.check("repair").repair(options, repair, unnamed).await
     }
 
     async fn migrate(&self, options: &HistoryMigration, mode: Mode) -> Outcome {

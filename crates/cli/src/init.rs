@@ -22,7 +22,7 @@ use crate::args::InitOptions;
 use crate::catalog;
 use crate::context::Context;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::output::Summary;
+use crate::output::{Summary, counted};
 use crate::profile::Profile;
 
 pub(crate) async fn run(context: &Context, options: &InitOptions) -> Outcome {
@@ -103,8 +103,8 @@ async fn suggest(context: &Context, collection: &str) -> Result<Seen, Failure> {
     }
     let mut seen = Seen::default();
     seen.note(format!(
-        "the catalog has no settings of it: this is what a sample of {} documents shows",
-        sample.documents.len()
+        "the catalog has no settings of it: this is what a sample of {} shows",
+        counted(sample.documents.len() as u64, "document")
     ));
     if others::revisions(&sample).is_some() {
         seen.note(

@@ -7,13 +7,19 @@ use mongodb::bson::{Bson, DateTime};
 use serde_json::{Value, json};
 
 use crate::args::MigrationsVerb;
-use crate::confirm::confirm;
+use crate::confirm::confirmed;
 use crate::context::Context;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{Summary, counted, printable, to_json};
 
 /// Deletes a record.
-pub(crate) async fn run(context: &Context, MigrationsVerb::Forget { collection, yes }: &MigrationsVerb) -> Outcome {
+pub(crate) async fn run(
+    context: &Context,
+    MigrationsVerb::Forget {
+        collection,
+        confirmation,
+    }: &MigrationsVerb,
+) -> Outcome {
     let records = migrations(&context.database).await?;
     let Some(record) = records.iter().find(|record| record.collection == *collection) else {
         return Err(Failure::usage(format!(
@@ -25,13 +31,12 @@ pub(crate) async fn run(context: &Context, MigrationsVerb::Forget { collection, 
         .output
         .text(&format!("{}: {}", printable(collection), text(record)))?;
     context.output.object(&object(record))?;
-    if !record.is_running && !yes {
+    if !record.is_running {
         let consequence = match record.finished {
             Some(_) => "without its record, another run is refused because the target has documents",
             None => "without its record, it cannot resume: the target must be emptied before it begins again",
         };
-        let reason = format!("{consequence}: pass --yes to delete the record");
-        confirm(context.output, &format!("{consequence}. Delete the record?"), reason).await?;
+        confirmed(context.output, *confirmation, consequence).await?;
     }
     let deleted = forget_migration(&context.database, collection).await?;
     let summary = Summary::new("migrations forget", context.database.name()).row("deleted", u64::from(deleted));

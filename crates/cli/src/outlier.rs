@@ -6,9 +6,10 @@ use mongodb::bson::{Bson, Document};
 
 use crate::analyze::{self, Fields, Managed, Source, managed};
 use crate::args::{DryRun, Listing, Outlier, OutlierVerb};
+use crate::confirm::confirmed;
 use crate::context::Context;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::findings::Check;
+use crate::findings::{Check, unnamed};
 use crate::migrate::{COMMANDS, Migrate, Mode};
 use crate::selection::Selection;
 use crate::settings::{OutlierSettings, check_different, check_fields, need, with_given};
@@ -51,7 +52,15 @@ pub(crate) async fn run(context: &Context, pattern: &Outlier) -> Outcome {
         OutlierVerb::Repair {
             options,
             delete_orphans,
-        } => repair(context, &lists, *options, *delete_orphans).await,
+            confirmation,
+        } => {
+            if *delete_orphans && !options.dry_run {
+                let deleted =
+                    "the overflow documents that belong to no document, which `--dry-run` lists, are deleted for good";
+                confirmed(context.output, *confirmation, deleted).await?;
+            }
+            repair(context, &lists, *options, *delete_orphans).await
+        }
         OutlierVerb::Setup(setup) => indexes::set_up(context, &lists, setup).await,
     }
 }
@@ -135,5 +144,5 @@ async fn repair(context: &Context, lists: &Lists, options: DryRun, delete_orphan
         .stream()
     };
     let check = Check::new(context, lists, "repair", "long lists");
-    check.repair(options, repair).await
+    check.repair(options, repair, unnamed).await
 }

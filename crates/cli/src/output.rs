@@ -118,7 +118,11 @@ impl Output {
             return self.line(&Value::Object(object).to_string());
         }
         let id = record.id.map(|id| format!(" {}", printable(&id.to_string())));
-        let subject = format!("{}{}", style(record.collection).cyan(), id.unwrap_or_default());
+        let subject = format!(
+            "{}{}",
+            style(printable(record.collection)).cyan(),
+            id.unwrap_or_default()
+        );
         if self.is_terminal {
             self.line(&format!("{subject}\n{}", wrapped(&record.text, 4)))
         } else {
@@ -141,7 +145,7 @@ impl Output {
             Exit::Success => style("ok").green(),
             _ => style("see above").yellow(),
         };
-        let title = format!("{} {}", summary.command, summary.namespace);
+        let title = format!("{} {}", summary.command, printable(&summary.namespace));
         self.line(&format!("{}: {verdict}", style(title).bold()))?;
         let width = summary.rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
         for (name, value) in &summary.rows {

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use mongo_patterns_core::catalog::COLLECTION;
 use mongo_patterns_core::migration::{MigrateOptions, Migration};
 use mongo_patterns_schema::{Migrations, SchemaRepository};
-use mongodb::bson::{Bson, Document};
+use mongodb::bson::{Bson, Document, doc};
 
 use crate::args::{Listing, SchemaVerb, Step, Versioned};
 use crate::confirm::{Confirmation, confirmed};
@@ -12,7 +13,7 @@ use crate::context::Context;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::findings::Check;
 use crate::migrate::{Migrate, Mode};
-use crate::output::Summary;
+use crate::output::{Summary, printable};
 use crate::{catalog, extended_json, indexes};
 
 type Documents = SchemaRepository<Document>;
@@ -103,12 +104,26 @@ async fn change(context: &Context, step: &Step, is_applied: bool) -> Outcome {
         true => "no instance runs this step any more",
         false => "the next instance runs this step again",
     };
+    let (database, id) = (&context.database, doc! { "kind": "steps", "name": list });
+    let lists = database.collection::<Document>(COLLECTION);
+    let known = lists
+        .find_one(doc! { "_id": id })
+        .await
+        .map_err(Failure::on(lists.namespace()))?;
+    if known.is_none() {
+        return Err(Failure::usage(format!(
+            "the catalog of {} has no list of steps `{}`, nothing was changed: check --db and --list; the first start of a service with the list creates it",
+            database.name(),
+            printable(list)
+        )));
+    }
     confirmed(context.output, *confirmation, consequence).await?;
     // An instance that is gone would be waited for.
     let migrations = Migrations::new(&context.database).list(list).max_wait(Duration::ZERO);
+    let by = operator(context).await?;
     let (verb, changed) = match is_applied {
-        true => ("schema mark", migrations.mark(name, operator()).await?),
-        false => ("schema unmark", migrations.unmark(name, operator()).await?),
+        true => ("schema mark", migrations.mark(name, by).await?),
+        false => ("schema unmark", migrations.unmark(name, by).await?),
     };
     let summary = Summary::new(verb, context.database.name()).row("changed", changed);
     context.output.summary(&summary, Exit::Success)?;
@@ -120,19 +135,29 @@ async fn release_lease(context: &Context, list: &str, confirmation: Confirmation
         "an instance that still runs a step loses its lease, and the next one can run the same step beside it";
     confirmed(context.output, confirmation, consequence).await?;
     let migrations = Migrations::new(&context.database).list(list);
-    let released = migrations.release_lease(operator()).await?;
+    let released = migrations.release_lease(operator(context).await?).await?;
     let summary = Summary::new("schema release-lease", context.database.name()).row("released", released);
     context.output.summary(&summary, Exit::Success)?;
     Ok(Exit::Success)
 }
 
-/// Returns who runs the command: the user and the host, as far as they are known.
-fn operator() -> String {
-    let user = ["USER", "LOGNAME", "USERNAME"]
+/// Returns who runs the command, and the host: the name of the shell, the user of the connection, or that of the process.
+async fn operator(context: &Context) -> Result<String, Failure> {
+    let printed = |program: &str| {
+        let output = std::process::Command::new(program).output().ok()?;
+        let output = String::from_utf8(output.stdout).ok()?.trim().to_owned();
+        Some(output).filter(|output| !output.is_empty())
+    };
+    let status = context.database.run_command(doc! { "connectionStatus": 1 }).await;
+    let status = status.map_err(Failure::on("`connectionStatus`"))?;
+    let users = status
+        .get_document("authInfo")
+        .and_then(|info| info.get_array("authenticatedUsers"));
+    let connected = || Some(users.ok()?.first()?.as_document()?.get_str("user").ok()?.to_owned());
+    let named = ["USER", "LOGNAME", "USERNAME"]
         .into_iter()
         .find_map(|name| std::env::var(name).ok());
-    let host = std::process::Command::new("hostname").output().ok();
-    let host = host.and_then(|output| String::from_utf8(output.stdout).ok());
-    let host = host.as_deref().map(str::trim).filter(|host| !host.is_empty());
-    format!("{}@{}", user.as_deref().unwrap_or("?"), host.unwrap_or("?"))
+    let user = named.or_else(connected).or_else(|| printed("whoami"));
+    let [user, host] = [user, printed("hostname")].map(|name| name.unwrap_or_else(|| "?".to_owned()));
+    Ok(format!("{user}@{host}"))
 }

@@ -5,7 +5,7 @@ use mongo_patterns_core::{ErrorKind, Repository};
 use mongodb::bson::Document;
 use serde_json::json;
 
-use crate::confirm::confirm;
+use crate::confirm::{Confirmation, confirmed};
 use crate::context::Context;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{Output, Record, Summary, to_json};
@@ -19,9 +19,8 @@ pub(crate) struct ShardOptions {
     /// Uses the hashed form of the shard keys, for keys or ids that ascend.
     #[arg(long)]
     hashed: bool,
-    /// Confirms that the collections are sharded, which the program cannot undo.
-    #[arg(long)]
-    yes: bool,
+    #[command(flatten)]
+    confirmation: Confirmation,
 }
 
 /// Shards the collections, or prints the plan.
@@ -33,11 +32,8 @@ pub(crate) async fn run(context: &Context, repository: &dyn Repository, options:
         print_choices(output, &repository.shard_keys())?;
         return plan::print_of(output, &context.database, "shard", &commands);
     }
-    if !options.yes {
-        let stays = "a collection that is sharded stays sharded";
-        let reason = format!("{stays}, nothing was changed: read the output of --plan, then pass --yes");
-        confirm(output, &format!("{stays}: shard the collections?"), reason).await?;
-    }
+    let stays = "a collection that is sharded, as the output of --plan shows, stays sharded";
+    confirmed(output, options.confirmation, stays).await?;
     print(output, repository, &ensure.await?)
 }
 

@@ -8,9 +8,10 @@ use mongodb::bson::{Bson, Document};
 
 use crate::analyze::{Managed, managed, subset as analysis};
 use crate::args::{DryRun, Listing, Sample, Subset, SubsetForm, SubsetVerb};
+use crate::confirm::confirmed;
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
-use crate::findings::Check;
+use crate::findings::{Check, unnamed};
 use crate::migrate::Mode;
 use crate::settings::{FurtherSubset, SubsetSettings, check_different, check_fields, need, with_given};
 use crate::{catalog, indexes};
@@ -41,7 +42,17 @@ pub(crate) async fn run(context: &Context, pattern: &Subset) -> Outcome {
     };
     match &pattern.verb {
         SubsetVerb::Plan(options) => work.migrate(options, Mode::Plan).await,
-        SubsetVerb::Migrate { options, dry_run } => work.migrate(options, dry_run.mode()).await,
+        SubsetVerb::Migrate {
+            options,
+            dry_run,
+            confirmation,
+        } => {
+            if options.discard_embedded && options.from == SubsetForm::Collection && !dry_run.dry_run {
+                let deleted = "the embedded children that are not in their collection are deleted for good";
+                confirmed(context.output, *confirmation, deleted).await?;
+            }
+            work.migrate(options, dry_run.mode()).await
+        }
         SubsetVerb::Verify(listing) => work.verify(*listing).await,
         SubsetVerb::Repair(options) => work.repair(*options).await,
         SubsetVerb::Setup(setup) => indexes::set_up(context, &work.parents, setup).await,
@@ -84,7 +95,7 @@ impl Work<'_> {
             let repair = self.parents.repair().on_progress(report);
             if options.dry_run { repair.dry_run() } else { repair }.stream()
         };
-        self.check("repair").repair(options, repair).await
+        self.check("repair").repair(options, repair, unnamed).await
     }
 }
 

@@ -104,11 +104,16 @@ async fn list(output: Output, trash: &Documents, limit: u32, after: Option<&str>
         let by = deleted_by
             .as_ref()
             .map(|by| format!(" by {}", printable(&shell::pretty(by))));
+        let without_id = if document.contains_key("_id") {
+            ""
+        } else {
+            ", without an `_id`: `trash verify` names the entry"
+        };
         output.record(Record {
             kind: "entry",
             collection: &namespaces[0].coll,
             id: document.get("_id").cloned(),
-            text: format!("deleted at {at}{}", by.unwrap_or_default()),
+            text: format!("deleted at {at}{}{without_id}", by.unwrap_or_default()),
             fields: json!({
                 "deleted_at": at,
                 "deleted_by": deleted_by.as_ref().map(to_json),

@@ -2,9 +2,11 @@
 
 use std::fmt::Display;
 
+use mongo_patterns_core::Error;
+
 /// What the texts of the library name, and what they name here. A longer one stands before a shorter one that it contains.
 /// `PATTERN` is that of the repository.
-const WORDS: [(&str, &str); 69] = [
+const WORDS: [(&str, &str); 67] = [
     // The driver's error is printed with the text.
     ("see as_driver_error() for the reason, then ", ""),
     (": see as_driver_error() for the reason", ""),
@@ -84,11 +86,9 @@ const WORDS: [(&str, &str); 69] = [
     ("call time_field(..)", "pass --time"),
     ("call unique_elements() on the builder", "pass --unique"),
     ("set id_field(\"_id\")", "pass --id _id"),
-    ("document_id_field(..)", "--document-id"),
-    ("revision_field(..)", "--revision"),
-    ("deleted_field(..)", "--deleted"),
+    ("window_field(..)", "--window-field"),
     ("change_fields(..) of the builder", "--change-fields"),
-    ("time_field(..)", "--time"),
+    ("change_fields(..)", "--change-fields"),
     ("remove version_field(..)", "omit --version"),
     ("version_field(..)", "--version-field"),
     ("source_key(..)", "--source-key"),
@@ -132,19 +132,46 @@ const VERBS: [(&str, &str); 3] = [("have", "has"), ("are", "is"), ("belong", "be
 
 /// Returns a text of the library for an operator.
 pub(crate) fn in_commands(pattern: Option<&str>, text: impl Display) -> String {
-    let words = WORDS.iter().fold(text.to_string(), |text, (library, here)| {
-        match (text.contains(library), pattern) {
+    let mut text = text.to_string();
+    if pattern == Some("subset") {
+        text = text.replace("with version_field(..)", "with --version");
+    }
+    let words = WORDS
+        .iter()
+        .fold(text, |text, (library, here)| match (text.contains(library), pattern) {
             (false, _) => text,
             (true, Some(pattern)) => text.replace(library, &here.replace("PATTERN", pattern)),
             (true, None) => text.replace(library, &here.replace("PATTERN ", "")),
-        }
-    });
+        });
     // A command is run, and not called.
-    singular(&words.replace("call `", "run `"))
+    singular(&with_options(&words.replace("call `", "run `")))
+}
+
+/// Returns the text of an error for an operator, with the command in place of the called method.
+pub(crate) fn of_error(error: &Error) -> String {
+    let text = in_commands(error.pattern(), error);
+    let operation = error.operation().unwrap_or_default();
+    let command = match operation {
+        "ensure_sharded" => "shard",
+        "migrate_page_size_from" => "resize",
+        _ if operation.starts_with("ensure") => "indexes",
+        _ if operation.starts_with("migrate") => "migrate",
+        _ => &operation.replace('_', " "),
+    };
+    text.replacen(&format!(" {operation} on "), &format!(" {command} on "), 1)
+}
+
+/// Replaces the methods that name a field by their options, such as `count_field(..)` by `--count`.
+fn with_options(text: &str) -> String {
+    let here = text.split(' ').map(|word| match word.split_once("_field(..)") {
+        Some((method, rest)) => format!("--{}{rest}", method.replace('_', "-")),
+        None => word.to_owned(),
+    });
+    here.collect::<Vec<_>>().join(" ")
 }
 
 /// Corrects the words around the number 1, such as those of `1 items have`.
-fn singular(text: &str) -> String {
+pub(crate) fn singular(text: &str) -> String {
     let mut words: Vec<&str> = text.split(' ').collect();
     for one in (0..words.len()).filter(|at| text.split(' ').nth(*at) == Some("1")) {
         // An adjective can stand before the noun.
@@ -311,6 +338,11 @@ mod tests {
                 None,
                 "error 2 (BadValue): see as_driver_error() for the reason",
                 "error 2 (BadValue)",
+            ),
+            (
+                None,
+                "choose another name with children_field(..), or child_id_field(..)",
+                "choose another name with --children, or --child-id",
             ),
             (None, "1 items have no date", "1 item has no date"),
             (

@@ -21,7 +21,7 @@ async fn groups_are_counted_and_fit_80_columns() {
         let shown = bucket(db, &["analyze"]).ok();
         shown.shows([
             "490 items in 100 lists",
-            "1 documents have no such field",
+            "1 document has no such field",
             "buckets of 10",
             "Advice",
             "outlier",

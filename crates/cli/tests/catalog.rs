@@ -112,7 +112,10 @@ async fn settings_that_contradict_the_catalog_are_refused() {
             ("--count", "count", "`count`"),
         ] {
             refused(&outlier(db, &["repair", option, value]), setting);
-            refused(&outlier(db, &["repair", "--delete-orphans", option, value]), setting);
+            refused(
+                &outlier(db, &["repair", "--delete-orphans", "--yes", option, value]),
+                setting,
+            );
         }
         assert_eq!(contents(db).await, before);
 
@@ -139,7 +142,7 @@ async fn what_rewrites_documents_needs_settings_in_the_catalog() {
             assert!(refusal.err.contains("`bucket indexes --create`"), "{refusal:?}");
         }
         refused(&outlier(db, &["repair", "--threshold", "1"]), no_entry);
-        refused(&outlier(db, &["repair", "--delete-orphans"]), no_entry);
+        refused(&outlier(db, &["repair", "--delete-orphans", "--yes"]), no_entry);
         refused(&outlier(db, &["migrate", "--flag", "has_extras"]), "`has_extras`");
         let create = |settings: &[&'static str]| [&["indexes", "--create"], settings].concat();
         bucket(db, &create(&["--page-size", "5", "--key", "customerID"])).says(2, "`customerID`");
@@ -160,12 +163,16 @@ async fn orphans_are_deleted_with_the_catalog() {
         drugs(db).await;
         let orphans = (0..7).map(|n| doc! { "drug": format!("gone{n}"), "seq": 0, "n": 1, "further": [1] });
         insert(db, "drug_more", orphans).await;
-        outlier(db, &["repair", "--delete-orphans"]).says(2, "has no entry in the catalog");
+        let delete = ["repair", "--delete-orphans", "--yes"];
+        outlier(db, &delete).says(2, "has no entry in the catalog");
         assert_eq!(all(db, "drug_more").await.len(), 12);
         outlier(db, &["indexes", "--create"]).ok();
         assert_eq!(outlier(db, &["repair"]).code, Some(1));
         assert_eq!(all(db, "drug_more").await.len(), 12);
-        outlier(db, &["repair", "--delete-orphans"]).ok();
+        outlier(db, &delete[..2]).says(2, "--yes");
+        assert_eq!(outlier(db, &["repair", "--delete-orphans", "--dry-run"]).code, Some(1));
+        assert_eq!(all(db, "drug_more").await.len(), 12);
+        outlier(db, &delete).ok();
         assert_eq!(all(db, "drug_more").await.len(), 5);
     })
     .await;

@@ -95,6 +95,27 @@ async fn a_second_pattern_is_added_to_the_profile() {
     .await;
 }
 
+/// An array has one pattern, also when its overflow documents are found.
+#[tokio::test]
+async fn one_table_is_written_for_one_array() {
+    testkit::run(async |db| {
+        let reviews = |n: i32| (0..n).map(|id| doc! { "review_id": id }).collect::<Vec<_>>();
+        let product = |id: i32| doc! { "_id": id, "reviews": reviews(30), "has_extras": true };
+        insert(db, "product", (0..9).map(product)).await;
+        let one = || {
+            let shown = profile(db, "product");
+            let tables: Vec<&str> = shown.out.lines().filter(|line| line.starts_with("[[")).collect();
+            assert_eq!(tables, ["[[outlier]]"], "{}", shown.out);
+            shown
+        };
+        one().shows(["# - `embedded --collection product --children reviews`"]);
+        let further = |id: i32| doc! { "_id": id, "product": id, "seq": 0, "reviews_extra": reviews(2) };
+        insert(db, "product_more", (0..9).map(further)).await;
+        one().shows(["extras_collection = \"product_more\""]);
+    })
+    .await;
+}
+
 /// As the policies of an insurance beside sales: small integers are `_id`s of everything.
 #[tokio::test]
 async fn a_second_collection_is_a_comment_unless_it_has_the_form_of_the_pattern() {

@@ -124,7 +124,7 @@ async fn references_without_a_source_are_kept_or_removed() {
         catalog.delete_many(doc! {}).await.unwrap();
         let before = all(db, "orders").await;
         let on_missing = |arguments: &[&str]| reference(db, &[&["repair", "--on-missing"], arguments].concat());
-        on_missing(&["clear"]).says(2, "has no entry in the catalog");
+        on_missing(&["clear", "--yes"]).says(2, "has no entry in the catalog");
         assert_eq!(all(db, "orders").await, before);
 
         insert(db, "mongo_patterns", entries).await;
@@ -138,7 +138,9 @@ async fn references_without_a_source_are_kept_or_removed() {
         let dry = on_missing(&["clear", "--dry-run"]);
         assert_eq!(dry.code, Some(1), "{dry:?}");
         dry.shows(["would be repaired"]);
-        on_missing(&["clear"]).ok().shows([": repaired"]);
+        on_missing(&["clear"]).says(2, "--yes");
+        assert!(all(db, "orders").await[10].contains_key("customer"));
+        on_missing(&["clear", "--yes"]).ok().shows([": repaired"]);
         let orders = all(db, "orders").await;
         assert!(!orders[10].contains_key("customer") && orders[11].contains_key("customer"));
     })

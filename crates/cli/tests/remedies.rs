@@ -118,6 +118,24 @@ async fn an_unfinished_migration_is_a_finding() {
         assert_eq!(running.code, Some(1), "{running:?}");
         running.shows(["the migration from flat is running, after 30 items"]);
         records.update_one(of, stopped(0)).await.unwrap();
+        // It comes before the findings in documents, which it can explain.
+        update(
+            db,
+            "trades",
+            doc! { "_id": "2_1698335225" },
+            doc! { "$inc": { "count": 1 } },
+        )
+        .await;
+        let both = bucket(db, &["verify", "--json"]);
+        both.begins(1, json!({ "problem": "MigrationUnfinished" }));
+        both.ends(1, json!({ "findings": 2 }));
+        update(
+            db,
+            "trades",
+            doc! { "_id": "2_1698335225" },
+            doc! { "$inc": { "count": -1 } },
+        )
+        .await;
         bucket(db, &["verify"]).shows(["the migration from flat is unfinished, after 30 items"]);
         follow(db, &BUCKETS, "bucket", "MigrationUnfinished");
     })
@@ -187,7 +205,15 @@ async fn the_revisions_before_a_gap_are_pruned() {
         history(&["prune", "1", "--before", &time, "--yes", "--json"])
             .ends(0, json!({ "deleted": 1, "first_left": 4 }));
         assert_eq!(policies.at(1, 3).await.unwrap(), None);
-        history(&["prune", "77", "--keep-last", "1", "--json"]).ends(0, json!({ "deleted": 0 }));
+        let before_all = ["prune", "1", "--before", "2001-01-01T00:00:00Z", "--json"];
+        history(&before_all).ends(0, json!({ "deleted": 0, "first_left": 4 }));
+        for none in ["77", "\"1\"", "01", "one", "{\"$gt\":0}"] {
+            let none = history(&["prune", none, "--keep-last", "1"]);
+            assert!(
+                none.code == Some(1) && none.err.contains("no document with this id"),
+                "{none:?}"
+            );
+        }
         history(&["prune", "1", "--before", "yesterday"]).says(2, "--before");
         for wrong in [&["prune", "1"][..], &["prune", "1", "--keep-last", "0"]] {
             assert_eq!(history(wrong).code, Some(2), "{wrong:?}");
@@ -211,6 +237,12 @@ async fn one_of_two_documents_of_an_archive_is_deleted() {
 
         let before = [all(db, "sales").await, all(db, "archived_sales").await];
         archive(&["repair", "--dry-run", "--json"]).ends(1, json!({ "to_repair": 3, "unrepaired": 1 }));
+        let dry = archive(&["repair", "--dry-run"]);
+        for (id, place, millis) in [(1, "archive", 1), (2, "collection", 1), (4, "archive", 5)] {
+            let text = format!("sales {id}: would delete the one in the {place}, of 1970-01-01T00:00:00.00{millis}Z");
+            dry.shows([&text]);
+        }
+        archive(&["repair", "--dry-run", "--keep-in", "archive"]).shows(["sales 1: would delete the one in the collection"]);
         archive(&["repair"]).says(2, "--yes");
         assert_eq!([all(db, "sales").await, all(db, "archived_sales").await], before);
         let repaired = archive(&["repair", "--yes", "--json"]);
@@ -258,10 +290,17 @@ async fn a_document_that_a_unique_index_of_the_archive_refuses_is_named() {
 async fn steps_are_marked_and_unmarked_and_a_lease_is_released() {
     testkit::run(async |db| {
         let schema = |arguments: &[&str]| ran(on(db).env("USER", "ann").arg("schema").args(arguments));
+        schema(&["mark", "a", "--yes"]).says(2, "has no list of steps `default`");
+        let absent = |name: &str| ran(on(db).args(["--db", name, "schema", "mark", "a", "--yes"]));
+        let typo = format!("{}x", db.database().name());
+        absent(&typo).says(2, "the first start of a service");
+        assert!(!db.client().list_database_names().await.unwrap().contains(&typo));
+        let first = || Migrations::new(db.database()).step("first", async |_| Ok(()));
+        first().run().await.unwrap();
         schema(&["mark", "a"]).says(2, "--yes");
         schema(&["mark", "a", "--yes", "--json"]).ends(0, json!({ "changed": true }));
         schema(&["mark", "a", "--yes", "--json"]).ends(0, json!({ "changed": false }));
-        let service = || Migrations::new(db.database()).step("a", async |_| Ok(()));
+        let service = || first().step("a", async |_| Ok(()));
         assert!(service().run().await.unwrap().steps.is_empty());
         schema(&["unmark", "a"]).says(2, "--yes");
         schema(&["unmark", "a", "--yes", "--json"]).ends(0, json!({ "changed": true }));

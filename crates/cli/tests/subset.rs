@@ -89,6 +89,11 @@ async fn errors_for_existing_children_name_the_options() {
         ] {
             not_migrated.says(1, text);
         }
+        let before = all(db, "product").await;
+        let discard = ["migrate", "--from", "collection", "--discard-embedded"];
+        subset(db, &discard).says(2, "--yes");
+        subset(db, &[&discard[..], &["--dry-run"]].concat()).ok();
+        assert_eq!(all(db, "product").await, before);
         let left = subset(db, &["repair", "--json"]);
         assert_eq!(left.code, Some(1), "{left:?}");
         let mut repaired = left.lines("repaired");

@@ -91,6 +91,7 @@ async fn entries_that_cannot_be_restored_are_found() {
         let wrong = [
             doc! { "_id": ObjectId::new(), "deletedAt": now },
             doc! { "_id": ObjectId::new(), "document": { "_id": 7 }, "deletedAt": "now" },
+            doc! { "_id": ObjectId::new(), "document": { "a": 7 }, "deletedAt": now },
             // The server deletes it.
             doc! { "_id": ObjectId::new(), "deletedAt": now, "expiresAt": DateTime::from_millis(0) },
         ];
@@ -105,6 +106,7 @@ async fn entries_that_cannot_be_restored_are_found() {
         let expected = [
             "Incomplete",
             "NoDocument",
+            "NoId",
             "NoTime",
             "WithoutDocument",
             "WithoutDocument",

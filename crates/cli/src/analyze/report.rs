@@ -14,6 +14,7 @@ use super::sizes;
 use super::sizes::SubsetSize;
 use crate::failure::Exit;
 use crate::output::{self, Output, Summary, counted, grouped, wrapped};
+use crate::words::singular;
 
 /// The longest bar of the histogram, in characters.
 const BAR: u64 = 36;
@@ -37,7 +38,7 @@ pub(super) fn print(output: Output, pattern: &'static str, printed: &Printed<'_>
     let analysis = &distribution.analysis;
     let of = distribution
         .sample
-        .map(|sample| format!(", from a sample of {} documents", grouped(sample.into())));
+        .map(|sample| format!(", from a sample of {}", counted(sample.into(), "document")));
     output.text(&style(&distribution.namespace).bold().to_string())?;
     let (items, lists) = if is_subset {
         ("children of", "parents with children")
@@ -52,15 +53,16 @@ pub(super) fn print(output: Output, pattern: &'static str, printed: &Printed<'_>
     ))?;
     let stored = &distribution.stored;
     output.text(&format!(
-        "now {} documents, {} of data, {} of indexes; an item is about {}",
-        grouped(stored.documents),
+        "now {}, {} of data, {} of indexes; an item is about {}",
+        counted(stored.documents, "document"),
         size(ratio(stored.bytes, 1)),
         size(ratio(stored.index_bytes, 1)),
         size(distribution.item_bytes)
     ))?;
     let (left_out, why) = distribution.left_out;
     if left_out > 0 {
-        output.text(&format!("{} documents {why}: they are excluded", grouped(left_out)))?;
+        let text = format!("{} documents {why}: excluded", grouped(left_out));
+        output.text(&singular(&text))?;
     }
     output.heading(if is_subset {
         "Parents by their number of children"

@@ -3,6 +3,7 @@
 use clap::Subcommand;
 
 use super::options::{DryRun, Listing, Sample, Setup};
+use crate::confirm::Confirmation;
 use crate::selection::Selection;
 use crate::settings::ReferenceSettings;
 
@@ -65,6 +66,8 @@ pub(crate) struct ReferenceRepair {
     /// Repairs references without a source. Read the output of --dry-run first. [default: they stay as they are]
     #[arg(long, value_enum, value_name = "RULE")]
     pub(crate) on_missing: Option<OnMissing>,
+    #[command(flatten)]
+    pub(crate) confirmation: Confirmation,
 }
 
 /// What happens to references without a source.

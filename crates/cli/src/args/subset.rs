@@ -3,6 +3,7 @@
 use clap::Subcommand;
 
 use super::options::{DryRun, Listing, Sample, Setup};
+use crate::confirm::Confirmation;
 use crate::selection::Selection;
 use crate::settings::SubsetSettings;
 
@@ -26,6 +27,8 @@ pub(crate) enum SubsetVerb {
         options: SubsetMigration,
         #[command(flatten)]
         dry_run: DryRun,
+        #[command(flatten)]
+        confirmation: Confirmation,
     },
     /// Finds subsets that are not the first children, and children without a parent
     Verify(Listing),

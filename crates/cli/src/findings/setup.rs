@@ -9,15 +9,10 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::migrations::resume;
 use crate::output::{Output, Record, counted};
-use crate::words::in_commands;
+use crate::words::of_error;
 
-/// Prints missing indexes and unfinished migrations, and returns their number.
-pub(super) async fn find(context: &Context, repository: &dyn Repository) -> Result<u64, Failure> {
-    let found = find_missing_indexes(context.output, repository).await?;
-    Ok(found + find_unfinished(context, repository).await?)
-}
-
-async fn find_missing_indexes(output: Output, repository: &dyn Repository) -> Result<u64, Failure> {
+/// Prints missing indexes, and returns their number.
+pub(super) async fn find_missing_indexes(output: Output, repository: &dyn Repository) -> Result<u64, Failure> {
     let (mut found, pattern) = (0, repository.pattern());
     for plan in repository.indexes() {
         let (name, problem) = (plan.namespace().coll, "IndexMissing");
@@ -34,7 +29,7 @@ async fn find_missing_indexes(output: Output, repository: &dyn Repository) -> Re
             }
             Err(error) if error.kind() == ErrorKind::IndexMismatch => {
                 found += 1;
-                let text = in_commands(Some(pattern), error);
+                let text = of_error(&error);
                 print(output, &name, text, json!({ "problem": "IndexMismatch" }))?;
             }
             Err(error) => return Err(error.into()),
@@ -43,8 +38,9 @@ async fn find_missing_indexes(output: Output, repository: &dyn Repository) -> Re
     Ok(found)
 }
 
-/// Finds the migrations into the collections that have not finished.
-async fn find_unfinished(context: &Context, repository: &dyn Repository) -> Result<u64, Failure> {
+/// Prints the migrations into the collections that have not finished, and returns their number. Migrations come first:
+/// a finding can be a document that is not migrated yet.
+pub(super) async fn find_unfinished(context: &Context, repository: &dyn Repository) -> Result<u64, Failure> {
     let (output, database) = (context.output, context.database.name());
     let records = match migrations(&context.database).await {
         Err(error) if error.kind() == ErrorKind::Unauthorized => {
@@ -67,7 +63,10 @@ async fn find_unfinished(context: &Context, repository: &dyn Repository) -> Resu
         let migrated = counted(record.migrated, "item");
         let (state, remedy) = match (record.is_running, resume::command(record)) {
             (true, _) => ("running", "verify again when it has finished".to_owned()),
-            (false, Some((command, further))) => ("unfinished", format!("run `{command}` again{further}")),
+            (false, Some((command, further))) => (
+                "unfinished",
+                format!("resume it before a repair, run `{command}` again{further}"),
+            ),
             (false, None) => ("unfinished", "run it again".to_owned()),
         };
         let text = format!("the migration from {source} is {state}, after {migrated}: {remedy}");

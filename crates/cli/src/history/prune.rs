@@ -1,7 +1,9 @@
 //! Deletes old revisions.
 
-use mongodb::bson::{Bson, DateTime, doc};
+use mongo_patterns_history::RevisionToken;
+use mongodb::bson::{Bson, doc};
 
+use super::read::{NO_DOCUMENT, missing, parsed};
 use super::{Work, id_of_revision};
 use crate::args::PruneOptions;
 use crate::confirm::confirmed;
@@ -14,7 +16,8 @@ impl Work<'_> {
     /// Deletes the oldest revisions of a document.
     pub(super) async fn prune(&self, options: &PruneOptions, settings: &HistorySettings) -> Outcome {
         let (documents, id) = (&self.documents, id(&options.document)?);
-        let time = options.before.as_deref().map(time).transpose()?;
+        let time = options.before.as_deref();
+        let time = time.map(|time| parsed("--before", time)).transpose()?;
         let keep_last = options.keep_last.unwrap_or(1);
         let first = match time {
             Some(time) => documents.as_of(id.clone(), time).await?.map(|kept| kept.revision),
@@ -24,7 +27,13 @@ impl Work<'_> {
                 newest.map(|newest| newest.saturating_sub(keep_last - 1))
             }
         };
-        let first = first.unwrap_or(0);
+        // The first revision can be a later one.
+        let before = first.unwrap_or(0).checked_sub(1).map(|before| before.to_string());
+        let before = before.map(|before| before.parse::<RevisionToken>()).transpose()?;
+        let left = documents.revisions(id.clone()).after(before).limit(1).page().await?;
+        let Some(first) = left.items.first().map(|left| left.revision) else {
+            return Err(missing(NO_DOCUMENT));
+        };
         let revisions = documents.revisions_collection();
         let older = doc! {
             id_of_revision(settings)?: { "$eq": &id },
@@ -50,14 +59,8 @@ impl Work<'_> {
             true => ("prune --dry-run", "to_delete"),
             false => ("prune", "deleted"),
         };
-        let summary = Summary::of(documents, verb)
-            .row(row, deleted)
-            .row("first_left", first.max(1));
+        let summary = Summary::of(documents, verb).row(row, deleted).row("first_left", first);
         self.context.output.summary(&summary, Exit::Success)?;
         Ok(Exit::Success)
     }
-}
-
-fn time(text: &str) -> Result<DateTime, Failure> {
-    DateTime::parse_rfc3339_str(text).map_err(|_| Failure::usage("--before is not a time such as 2026-11-23T12:00:00Z"))
 }

@@ -11,6 +11,8 @@ use crate::output::{Summary, printable, to_json};
 use crate::selection::id;
 use crate::shell;
 
+pub(super) const NO_DOCUMENT: &str = "there is no document with this id";
+
 /// What `show` prints.
 #[derive(Debug, PartialEq)]
 enum Wanted {
@@ -48,7 +50,7 @@ impl Work<'_> {
             output.object(&Value::Object(head(revision)))?;
         }
         if page.items.is_empty() && options.before.is_none() {
-            return Err(missing("there is no document with this id"));
+            return Err(missing(NO_DOCUMENT));
         }
         let mut summary = Summary::of(&self.documents, "log").row("revisions", page.items.len());
         if let Some(next) = page.next {
@@ -61,8 +63,7 @@ impl Work<'_> {
     pub(super) async fn show(&self, options: &ShowOptions) -> Outcome {
         let (document, revision) = match &options.as_of {
             Some(text) => {
-                let time = DateTime::parse_rfc3339_str(text)
-                    .map_err(|_| Failure::usage("--as-of is not a time such as 2026-11-23T12:00:00Z"))?;
+                let time = parsed("--as-of", text)?;
                 (None, self.documents.as_of(id(&options.document)?, time).await?)
             }
             None => match id_and_revision(&options.document)? {
@@ -136,7 +137,13 @@ fn time(time: DateTime) -> String {
         .unwrap_or_else(|_| format!("{} ms since 1970", time.timestamp_millis()))
 }
 
-fn missing(text: &str) -> Failure {
+/// Parses the time of an option.
+pub(super) fn parsed(option: &str, text: &str) -> Result<DateTime, Failure> {
+    let invalid = |_| Failure::usage(format!("{option} is not a time such as 2026-11-23T12:00:00Z"));
+    DateTime::parse_rfc3339_str(text).map_err(invalid)
+}
+
+pub(super) fn missing(text: &str) -> Failure {
     Failure::new(Exit::Findings(0), text)
 }
 

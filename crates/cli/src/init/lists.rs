@@ -36,7 +36,8 @@ pub(super) fn of_array(sample: &Sample, array: &str, seen: &mut Seen) {
     seen.note(format!(
         "`outlier --collection {of} --array {array} analyze` recommends a pattern and a threshold"
     ));
-    if longest > LONG {
+    let is_long = longest > LONG;
+    if is_long {
         seen.profile.outlier.push(OutlierSettings {
             collection: collection.clone(),
             array: Some(array.to_owned()),
@@ -45,6 +46,12 @@ pub(super) fn of_array(sample: &Sample, array: &str, seen: &mut Seen) {
     }
     if id.is_some() {
         seen.note("`subset migrate --from embedded` would move them to a collection of their own".to_owned());
+        if is_long {
+            seen.note(format!(
+                "`embedded --collection {of} --children {array}` is for short lists: this one is long, and an array has one pattern"
+            ));
+            return;
+        }
         seen.profile.embedded.push(EmbeddedSettings {
             collection,
             children: Some(array.to_owned()),
@@ -112,6 +119,8 @@ pub(super) async fn overflow(
     });
     seen.profile.outlier.retain(|known| known.array != settings.array);
     seen.profile.outlier.push(settings);
+    // An array has one pattern.
+    seen.profile.embedded.clear();
     Ok(())
 }
 

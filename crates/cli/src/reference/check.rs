@@ -4,8 +4,9 @@ use mongo_patterns_reference::OnReferences;
 
 use super::Work;
 use crate::args::{Listing, OnMissing, ReferenceRepair};
+use crate::confirm::confirmed;
 use crate::failure::Outcome;
-use crate::findings::Check;
+use crate::findings::{Check, unnamed};
 
 impl Work<'_> {
     fn check(&self, verb: &'static str) -> Check<'_> {
@@ -18,6 +19,11 @@ impl Work<'_> {
     }
 
     pub(super) async fn repair(&self, options: ReferenceRepair) -> Outcome {
+        if options.on_missing == Some(OnMissing::Clear) && !options.options.dry_run {
+            let deleted =
+                "the references without a source, which `--dry-run` lists, are deleted for good, with their copies";
+            confirmed(self.context.output, options.confirmation, deleted).await?;
+        }
         let repair = |report| {
             let mut repair = self.documents.repair().on_progress(report);
             if options.options.dry_run {
@@ -30,6 +36,6 @@ impl Work<'_> {
             }
             .stream()
         };
-        self.check("repair").repair(options.options, repair).await
+        self.check("repair").repair(options.options, repair, unnamed).await
     }
 }

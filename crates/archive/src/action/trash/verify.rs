@@ -10,7 +10,7 @@ use mongo_patterns_core::verify::{Results, Verify, begin, confirmed, pause, scan
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::options::AggregateOptions;
 
-use crate::entry::{DELETED_AT, EXPIRES_AT, OF, RELATED};
+use crate::entry::{DELETED_AT, EXPIRES_AT, ID, OF, RELATED};
 use crate::finding::{TrashFinding, TrashProblem};
 use crate::related_entries::count;
 use crate::trash::{Shared, Trash};
@@ -19,7 +19,7 @@ use crate::trash::{Shared, Trash};
 const BATCH: u32 = 1000;
 
 impl<D> Trash<D> {
-    /// Checks the entries: whether each has a document, a time, and all [related](crate#related-documents-of-a-trash)
+    /// Checks the entries: whether each has a document with an `_id`, a time, and all [related](crate#related-documents-of-a-trash)
     /// documents. It leaves out expired entries.
     ///
     /// ```no_run
@@ -78,6 +78,7 @@ fn entries(filter: Document) -> Vec<Document> {
         doc! { "$match": { "$nor": [expired] } },
         doc! { "$project": {
             "has_document": is_of("document", "object"),
+            "has_id": { "$ne": [{ "$type": format!("${ID}") }, "missing"] },
             "has_time": is_of(DELETED_AT, "date"),
             OF: 1,
             RELATED: 1,
@@ -109,6 +110,7 @@ async fn problems(shared: &Shared, rows: &[RawDocumentBuf]) -> Result<Vec<TrashF
         let (related, left) = (count(row), left.get(&bytes(&id)).copied().unwrap_or(0));
         let problem = match of {
             _ if !is("has_document") => TrashProblem::NoDocument,
+            _ if !is("has_id") => TrashProblem::NoId,
             _ if !is("has_time") => TrashProblem::NoTime,
             _ if !shared.has_related() && (of.is_some() || related > 0) => TrashProblem::NotRelated,
             Some(of) if !documents.contains(&bytes(&of)) => TrashProblem::WithoutDocument,

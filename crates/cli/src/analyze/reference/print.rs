@@ -60,7 +60,7 @@ pub(super) fn print(
 fn print_one(output: Output, of: &Of<'_>, one: &Measured, sources: u64, sample: Option<u32>) -> io::Result<()> {
     let database = of.sources.namespace().db;
     let references = one.references();
-    let estimated = sample.map(|sample| format!(", from a sample of {} documents", grouped(sample.into())));
+    let estimated = sample.map(|sample| format!(", from a sample of {}", counted(sample.into(), "document")));
     let unused = sources.saturating_sub(one.sources_found);
     let bytes = one.copy_bytes * ratio(one.copies, 1);
     let name = format!("{database}.{}: {} of {}", one.collection, one.field, of.sources.name());
