@@ -20,7 +20,7 @@ const END: &str = "<!-- end of cargo xtask size -->\n";
 /// The crates of the library, whose sum is a row, each with its bound: the most lines of code. A change that exceeds a bound
 /// says what leaves for it.
 const LIBRARY: [(&str, usize); 12] = [
-    ("crates/core/src", 12_735),
+    ("crates/core/src", 12_740),
     ("crates/bucket/src", 8_700),
     ("crates/outlier/src", 3_790),
     ("crates/subset/src", 4_430),
@@ -37,8 +37,8 @@ const OTHERS: [(&str, usize); 11] = [
     ("crates/derive/src", 200),
     ("crates/mongo-patterns/src", 200),
     ("crates/mongo-patterns/examples", 2_800),
-    ("crates/cli/src", 10_010),
-    ("crates/cli/tests", 5_350),
+    ("crates/cli/src", 10_150),
+    ("crates/cli/tests", 5_560),
     ("crates/testkit/src", 2_100),
     ("crates/protocols/src", 7_645),
     ("crates/bench/src", 6_360),

@@ -9,6 +9,7 @@ use mongodb::options::ReadPreference;
 
 pub(crate) use self::entry::Managed;
 use self::entry::text;
+use crate::command::of_program;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::profile::{PATTERNS, Profile, overlay};
@@ -118,10 +119,12 @@ pub(crate) async fn stored<S: Managed>(context: &Context, given: &S) -> Result<O
 
 /// Returns the command that verifies a collection.
 fn verify(pattern: &str, collection: &str) -> String {
+    let mut command = of_program(pattern);
     match pattern {
-        "schema" => format!("mongo-patterns schema verify {collection}"),
-        _ => format!("mongo-patterns {pattern} --collection {collection} verify"),
-    }
+        "schema" => command.verb("verify").value(collection),
+        _ => command.option("collection", collection).verb("verify"),
+    };
+    command.to_string()
 }
 
 /// Returns the collection of an entry with its field.

@@ -136,7 +136,8 @@ impl<'a> Check<'a> {
     pub(crate) async fn end(&self, summary: &Summary, found: u64) -> Outcome {
         let exit = Exit::of_findings(found);
         self.output.summary(summary, exit)?;
-        self.repository.managed().entry.store_verified(found).await?;
+        let at_least = found >= self.output.most_findings();
+        self.repository.managed().entry.store_verified(found, at_least).await?;
         Ok(exit)
     }
 

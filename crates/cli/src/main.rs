@@ -95,6 +95,9 @@ async fn run(args: Args, output: Output) -> Outcome {
     let profile = Profile::read(args.profile.as_deref())?;
     let (client, id) = args.connection.connect().await?;
     let database = connection::database(&client, args.db.as_deref(), &profile)?;
+    if let Some(name) = args.db.as_deref().or(profile.database.as_deref()) {
+        command::name_database(name);
+    }
     let context = Context {
         database,
         output,

@@ -79,8 +79,7 @@ async fn the_error_for_the_name_of_another_replica_set_names_the_option() {
     testkit::run(async |db| {
         let (address, _) = db.server().uri().split_once('?').unwrap();
         let uri = format!("{address}?replicaSet=nosuch&serverSelectionTimeoutMS=500");
-        ran(on(db).env("MONGODB_URI", uri).args(["init", "a"]))
-            .says(3, "check the address, the TLS settings and `replicaSet`");
+        ran(through(db, &uri).args(["init", "a"])).says(3, "check the address, the TLS settings and `replicaSet`");
     })
     .await;
 }

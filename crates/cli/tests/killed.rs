@@ -34,8 +34,8 @@ async fn kill(db: &TestDatabase, arguments: &[&str]) {
     for commands in MOMENTS {
         let fault = FailPoint::on(&COMMANDS).skip(commands).block(Duration::from_millis(5));
         let fault = fault.with("appName", name.as_str()).enable(db).await;
-        let mut program: Command = on(db);
-        program.env("MONGODB_URI", &uri).args(arguments);
+        let mut program: Command = through(db, &uri);
+        program.args(arguments);
         let mut child = program.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let ended = loop {
             if fault.met(db, Duration::from_millis(200)).await {
@@ -106,8 +106,8 @@ async fn an_outlier_migration_stops_at_ctrl_c_and_resumes() {
         insert(db, "sales", (0..300).map(book)).await;
         let settings = ["--collection", "sales", "--array", "customers", "--threshold", "5"];
         let (name, uri) = named(db);
-        let mut program: Command = on(db);
-        program.env("MONGODB_URI", &uri).arg("outlier").args(settings);
+        let mut program: Command = through(db, &uri);
+        program.arg("outlier").args(settings);
         program.arg("migrate");
         let mut child = program.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();

@@ -14,6 +14,7 @@ mod import;
 mod inherit;
 mod init;
 mod killed;
+mod lost;
 mod migrate_options;
 mod migrations;
 mod others;

@@ -25,8 +25,8 @@ fn orders() -> Vec<&'static str> {
 
 /// Runs the program against the router.
 fn routed(router: &Router, db: &TestDatabase, settings: &[&str], arguments: &[&str]) -> Ran {
-    let mut program = on(db);
-    ran(program.env("MONGODB_URI", &router.uri).args(settings).args(arguments))
+    let mut program = through(db, &router.uri);
+    ran(program.args(settings).args(arguments))
 }
 
 /// Returns the names of the commands of a plan that write.

@@ -27,10 +27,20 @@ pub fn follow(db: &TestDatabase, need: &Value) {
     }
 }
 
+/// Returns the texts of the problems.
+pub fn texts(needs: &[Value]) -> Vec<&str> {
+    needs.iter().map(|need| need["text"].as_str().unwrap()).collect()
+}
+
 /// Returns the row of a managed collection.
 fn managed(db: &TestDatabase, collection: &str) -> Value {
     let mut rows = status(db, &["--json"]).lines("managed").into_iter();
     rows.rfind(|row| row["collection"] == collection).unwrap()
+}
+
+/// Returns whether the last verification has read all findings.
+fn all_findings(db: &TestDatabase) -> bool {
+    managed(db, "trades")["verified"]["at_least"] == false
 }
 
 #[tokio::test]
@@ -123,6 +133,14 @@ async fn each_collection_is_shown_with_what_it_needs() {
                 .contains("from flat is unfinished, after 30 items"),
             "{found:?}"
         );
+        // The last verification says nothing about a migration that has not ended.
+        let findings = doc! { "$set": { "verified": { "findings": 3_i64, "at": DateTime::now() } } };
+        update(db, "mongo_patterns", doc! { "_id.kind": "bucket" }, findings).await;
+        let unfinished = needs(db, 1);
+        assert_eq!(texts(&unfinished), texts(&found));
+        follow(db, &found[0]);
+        let found = needs(db, 1);
+        assert_eq!(found[0]["text"], "the last verify has 3 findings", "{found:?}");
         follow(db, &found[0]);
         assert_eq!(needs(db, 0), Vec::<Value>::new());
 
@@ -136,9 +154,8 @@ async fn each_collection_is_shown_with_what_it_needs() {
         };
         records.insert_many([stopped, other]).await.unwrap();
         let found = needs(db, 1);
-        let texts: Vec<&str> = found.iter().map(|need| need["text"].as_str().unwrap()).collect();
         assert_eq!(
-            texts,
+            texts(&found),
             [
                 "the patterns bucket and outlier both own `trades`",
                 "the follower copies has stored no position since 1970-01-01T00:00:00Z"
@@ -239,14 +256,23 @@ async fn the_last_verify_is_kept_and_all_are_verified_on_demand() {
         let before = all(db, "trades").await;
         let shown = status(db, &["--verify", "2"]);
         assert_eq!(shown.code, Some(1), "{shown:?}");
-        shown.shows(["verify 2 FINDINGS", "bucket --collection trades repair"]);
+        shown.shows([
+            "verify 2+ FINDINGS",
+            "at least 2 findings",
+            "bucket --collection trades repair",
+        ]);
+        assert_eq!(
+            (managed(db, "trades")["verified"]["findings"].as_u64(), all_findings(db)),
+            (Some(2), false)
+        );
         status(db, &["--verify", "--json"]);
         assert_eq!(
             (
                 managed(db, "trades")["verified"]["findings"].as_u64(),
+                all_findings(db),
                 all(db, "trades").await
             ),
-            (Some(3), before)
+            (Some(3), true, before)
         );
         // The settings are compared as before, and the outcome stays.
         bucket(db, &["indexes", "--create"]).ok();
@@ -265,6 +291,9 @@ async fn the_last_verify_is_kept_and_all_are_verified_on_demand() {
         .await;
         let failed = status(db, &["--verify", "--json"]).lines("managed").remove(0);
         assert!(failed["verify_error"].as_str().unwrap().contains("--key"), "{failed}");
+        let failed = status(db, &["--verify"]);
+        assert_eq!(failed.code, Some(1), "{failed:?}");
+        failed.shows(["verify FAILED", "trades: verify failed: "]);
     })
     .await;
 }

@@ -141,12 +141,17 @@ pub fn program() -> Command {
     program
 }
 
-/// Returns the program for the database of a test.
+/// Returns the program for the database of a test, which the connection string names: commands in its output omit it.
 pub fn on(db: &TestDatabase) -> Command {
+    through(db, db.server().uri())
+}
+
+/// Does what [`on`] does, by another connection string.
+pub fn through(db: &TestDatabase, uri: &str) -> Command {
     let mut program = program();
-    program
-        .env("MONGODB_URI", db.server().uri())
-        .args(["--db", db.database().name()]);
+    let (address, options) = uri.split_once('?').unwrap_or((uri, ""));
+    let (address, name) = (address.trim_end_matches('/'), db.database().name());
+    program.env("MONGODB_URI", format!("{address}/{name}?{options}"));
     program
 }
 

@@ -49,7 +49,7 @@
 //!     { "collection": "extra_sales" }
 //!   ],
 //!   "indexes": [{ "collection": "extra_sales", "name": "parent_1_seq_1" }],
-//!   "verified": { "findings": { "$numberLong": "0" }, "at": { "$date": "2026-11-22T13:00:00Z" } },
+//!   "verified": { "findings": { "$numberLong": "0" }, "at_least": false, "at": { "$date": "2026-11-22T13:00:00Z" } },
 //!   "format": 1,
 //!   "library": "0.1.0",
 //!   "created": { "$date": "2026-11-22T12:00:00Z" },
@@ -65,7 +65,8 @@
 //! entry is `unconfirmed`. `format` is the version of this form.
 //!
 //! `key_type` is the BSON type of the keys, by its name in `$jsonSchema`, if the type of a repository knows it: `int` for
-//! all integers. `verified` is the outcome of the last `verify` of the command line. `library` is the version of the crate
+//! all integers. `verified` is the outcome of the last `verify` of the command line; with `at_least`, more findings
+//! can exist. `library` is the version of the crate
 //! that wrote the settings. The times are the server's.
 //!
 //! The same collection has the progress of migrations, with the `_id` `{ kind: "migration", collection }`, where the

@@ -4,8 +4,10 @@ use mongo_patterns_core::catalog::COLLECTION;
 use mongodb::Namespace;
 use mongodb::bson::DateTime;
 
+use super::command::CREATE;
 use super::entries::{Entry, Steps};
 use super::state::Status;
+use crate::command::of_program;
 use crate::migrations::{resume, state};
 use crate::output::counted;
 
@@ -14,6 +16,7 @@ use crate::output::counted;
 const STOPPED_AFTER_MILLIS: i64 = 10 * 60 * 1000;
 /// How long a verification shows that copies without a follower are right, in milliseconds.
 const VERIFIED_FOR_MILLIS: i64 = 24 * 60 * 60 * 1000;
+const PROGRAM: &str = "start the service that uses it, which creates its indexes";
 /// The most bytes of a document.
 const MOST_BYTES: u64 = 16 * 1024 * 1024;
 
@@ -29,6 +32,8 @@ pub(super) enum Remedy {
     Commands(Vec<String>),
     /// What a person or another program must do.
     Advice(String),
+    /// What a person must do, or a command under the last condition of the text.
+    Either(String, String),
 }
 
 pub(super) fn of(status: &Status) -> Vec<Need> {
@@ -42,6 +47,18 @@ pub(super) fn of(status: &Status) -> Vec<Need> {
         });
     };
     let advice = |text: &str| Remedy::Advice(text.to_owned());
+    let stopped = status.migrations.iter().filter(|record| state(record) == "stopped");
+    for record in stopped {
+        let setting = |name: &str| record.settings.get_str(name).unwrap_or("?");
+        let (remedy, further) = match resume::command(record) {
+            Some((command, further)) => (Remedy::Commands(vec![command.to_string()]), further),
+            None => (advice("run it again by the program that began it"), ""),
+        };
+        let (pattern, source) = (setting("pattern"), setting("source"));
+        let migrated = counted(record.migrated, "item");
+        let text = format!("the {pattern} migration from {source} is unfinished, after {migrated}: resume it{further}");
+        need(&record.collection, text, remedy);
+    }
     for entry in &status.entries.managed {
         of_entry(status, entry, &mut |text, remedy| {
             need(&entry.collection.coll, text, remedy);
@@ -67,21 +84,10 @@ pub(super) fn of(status: &Status) -> Vec<Need> {
     for Steps { name, failed, .. } in &status.entries.steps {
         let Some(step) = failed else { continue };
         let text = format!("an instance failed in the step {step} of the list {name}, whose outcome is unknown");
-        let again =
-            "start the service again, which repeats it, or record by `mongo-patterns schema mark` that it is applied";
-        need(COLLECTION, text, advice(again));
-    }
-    let stopped = status.migrations.iter().filter(|record| state(record) == "stopped");
-    for record in stopped {
-        let setting = |name: &str| record.settings.get_str(name).unwrap_or("?");
-        let (remedy, further) = match resume::command(record) {
-            Some((command, further)) => (Remedy::Commands(vec![command.to_string()]), further),
-            None => (advice("run it again by the program that began it"), ""),
-        };
-        let (pattern, source) = (setting("pattern"), setting("source"));
-        let migrated = counted(record.migrated, "item");
-        let text = format!("the {pattern} migration from {source} is unfinished, after {migrated}: resume it{further}");
-        need(&record.collection, text, remedy);
+        let mut mark = of_program("schema");
+        let mark = mark.verb("mark");
+        let again = format!("start the service again, which repeats it, or record by `{mark}` that it is applied");
+        need(COLLECTION, text, Remedy::Advice(again));
     }
     needs
 }
@@ -96,29 +102,31 @@ fn of_entry(status: &Status, entry: &Entry, need: &mut dyn FnMut(String, Remedy)
             .collect::<Option<_>>()
             .map_or_else(|| advice(otherwise), Remedy::Commands)
     };
-    let program = "start the service that uses it, which creates its indexes";
-    let set_up = || commands(&["indexes --create"], program);
+    let set_up = || commands(&[CREATE], PROGRAM);
     let verify = || commands(&["verify"], "verify it by the service that uses it");
     let repair = || match pattern {
         "embedded" | "trash" => verify(),
         _ => commands(&["repair", "verify"], "repair it by the service that uses it"),
     };
-    let Some(facts) = status.facts.get(&entry.collection).filter(|facts| facts.size.is_some()) else {
-        if !entry.indexes.is_empty() {
-            let create = entry.command("indexes --create").map(|command| command.to_string());
-            let create = create.unwrap_or_else(|| program.to_owned());
-            let delete = format!("if no program uses it, delete its entry in {COLLECTION}");
-            let restore = format!("restore it; to begin with a new one, {create}; {delete}");
-            need(
-                format!("the collection of the {pattern} pattern does not exist"),
-                Remedy::Advice(restore),
-            );
-        }
+    if let Some(failed) = &entry.failed {
+        need(format!("verify failed: {failed}"), verify());
+    }
+    let lost = entry.collections().filter(|one| status.size_of(one).is_none());
+    let lost: Vec<&Namespace> = lost.collect();
+    for namespace in &lost {
+        let (text, remedy) = of_lost(status, entry, namespace);
+        need(text, remedy);
+    }
+    if entry.is_later {
+        let text = "a later version of the library wrote the entry in the catalog, so not all of it is known";
+        need(text.to_owned(), advice("use this program of that version"));
+    }
+    let Some(facts) = status.facts.get(&entry.collection).filter(|_| lost.is_empty()) else {
         return;
     };
     let missing = status.missing_of(entry);
     let missing: Vec<_> = missing
-        .map(|(namespace, name)| format!("{name} of {}", namespace.coll))
+        .map(|index| format!("{} of {}", index.name, index.namespace.coll))
         .collect();
     if !missing.is_empty() {
         need(
@@ -126,9 +134,14 @@ fn of_entry(status: &Status, entry: &Entry, need: &mut dyn FnMut(String, Remedy)
             set_up(),
         );
     } else if !entry.is_complete {
-        need("the entry in the catalog is not complete".to_owned(), set_up());
+        let set_up = match pattern {
+            "reference" | "subset" => advice(PROGRAM),
+            _ => set_up(),
+        };
+        need("the entry in the catalog is not complete".to_owned(), set_up);
     }
-    if let Some((array, most)) = entry.bound()
+    let is_settled = !status.is_being_migrated(entry);
+    if let Some((array, most)) = entry.bound().filter(|_| is_settled)
         && let elements @ 1.. = facts.longest(array).saturating_sub(most)
     {
         let elements = counted(elements + most, "element");
@@ -136,20 +149,20 @@ fn of_entry(status: &Status, entry: &Entry, need: &mut dyn FnMut(String, Remedy)
         need(
             text,
             if pattern == "outlier" {
-                commands(&["migrate"], program)
+                commands(&["migrate"], PROGRAM)
             } else {
                 repair()
             },
         );
     }
     for Namespace { coll, .. } in entry.collections().filter(|one| status.largest(one) > MOST_BYTES / 2) {
-        let analyze = commands(&["analyze"], "");
+        let smaller = "store smaller documents";
         let text = format!("a document of {coll} has more than half of the 16 MiB that the server stores");
         need(
             text,
             match pattern {
-                "archive" | "trash" => advice("store smaller documents"),
-                _ => analyze,
+                "archive" | "trash" => advice(smaller),
+                _ => commands(&["analyze"], smaller),
             },
         );
     }
@@ -168,17 +181,42 @@ fn of_entry(status: &Status, entry: &Entry, need: &mut dyn FnMut(String, Remedy)
         need(text, advice(check));
     }
     let verified = entry.verified.as_ref();
-    if let Some(found) = verified.filter(|verified| verified.findings > 0) {
-        need(
-            format!("the last verify has {}", counted(found.findings, "finding")),
-            repair(),
-        );
-    } else if let Some(failed) = &entry.failed {
-        need(format!("verify failed: {failed}"), verify());
+    if let Some(found) = verified.filter(|verified| verified.findings > 0 && is_settled) {
+        let at_least = if found.at_least { "at least " } else { "" };
+        let findings = counted(found.findings, "finding");
+        need(format!("the last verify has {at_least}{findings}"), repair());
     }
     let is_verified = verified.is_some_and(|of| of.findings == 0 && status.millis_since(of.at) < VERIFIED_FOR_MILLIS);
-    if entry.needs_follower() && status.entries.follower_of(entry).is_none() && !is_verified {
+    if is_settled && entry.needs_follower() && status.entries.follower_of(entry).is_none() && !is_verified {
         let text = "the copies have no follower, and no verify of the last day shows that they are right";
         need(text.to_owned(), repair());
     }
+}
+
+/// Returns what a missing collection needs. No command for its indexes, which would hide the loss.
+fn of_lost(status: &Status, entry: &Entry, namespace: &Namespace) -> (String, Remedy) {
+    let (pattern, is_main) = (entry.pattern.as_str(), *namespace == entry.collection);
+    let name = match namespace.db == entry.collection.db {
+        true => namespace.coll.clone(),
+        false => namespace.to_string(),
+    };
+    if status.is_view(namespace) {
+        let text = format!("{name} is a view, and the {pattern} pattern needs a plain collection");
+        let restore = "rename or drop it, and restore the collection";
+        return (text, Remedy::Advice(restore.to_owned()));
+    }
+    let text = format!("the collection {name} of the {pattern} pattern does not exist");
+    let delete = format!("; if no program uses it, delete its entry in {COLLECTION}");
+    let delete = if is_main { delete.as_str() } else { "" };
+    let restore = format!("restore it{delete}; if it never had documents");
+    // The commands of these two check the documents first.
+    let is_checked = is_main && ["archive", "schema"].contains(&pattern);
+    let remedy = if !entry.indexes.iter().any(|index| index.namespace == *namespace) && entry.is_complete {
+        Remedy::Advice(format!("{restore}, its first one creates it"))
+    } else if let Some(create) = entry.command(CREATE).filter(|_| !is_checked && entry.is_complete) {
+        Remedy::Either(restore, create.to_string())
+    } else {
+        Remedy::Advice(format!("{restore}, {PROGRAM}"))
+    };
+    (text, remedy)
 }

@@ -10,6 +10,9 @@ use mongodb::{Database, Namespace};
 
 use crate::failure::Failure;
 
+/// The format of the entries that this version writes.
+const FORMAT: u64 = 1;
+
 /// The documents of the catalog, but for those of migrations and files.
 #[derive(Default)]
 pub(super) struct Entries {
@@ -32,19 +35,31 @@ pub(super) struct Entry {
     pub(super) is_only: bool,
     /// Its second collections.
     pub(super) related: Vec<Namespace>,
-    pub(super) indexes: Vec<(Namespace, String)>,
+    pub(super) indexes: Vec<Index>,
     /// Whether its last `ensure_indexes()` has ended.
     pub(super) is_complete: bool,
+    /// Whether a later version of the library wrote it.
+    pub(super) is_later: bool,
     pub(super) settings: Document,
     pub(super) verified: Option<Verified>,
     /// Why a verification failed.
     pub(super) failed: Option<String>,
 }
 
+/// An index that an entry needs.
+pub(super) struct Index {
+    pub(super) namespace: Namespace,
+    pub(super) name: String,
+    /// Whether one with further fields does as well.
+    pub(super) or_longer: bool,
+}
+
 /// The outcome of the last verification.
 pub(super) struct Verified {
     pub(super) at: DateTime,
     pub(super) findings: u64,
+    /// Whether it has stopped before the last finding.
+    pub(super) at_least: bool,
 }
 
 pub(super) struct Follower {
@@ -150,12 +165,18 @@ impl Entry {
             let database = part.get_str("database").unwrap_or(database);
             Namespace::new(database, part.get_str("collection").unwrap_or_default())
         };
-        let name_of = |index: &Document| index.get_str("name").unwrap_or_default().to_owned();
-        let indexes: Vec<(Namespace, String)> = indexes.map(|index| (namespace_of(index), name_of(index))).collect();
+        let indexes = indexes.map(|index| Index {
+            namespace: namespace_of(index),
+            name: index.get_str("name").unwrap_or_default().to_owned(),
+            or_longer: index.get_bool("or_longer").unwrap_or(false),
+        });
+        let indexes: Vec<Index> = indexes.collect();
+        let settings = document.get_document("settings").cloned().unwrap_or_default();
         let dependents = owns.clone().filter_map(|owned| owned.get_document("dependents").ok());
         let dependents = dependents.filter(|dependents| dependents.contains_key("collection"));
         let named = owns.clone().chain(dependents).map(namespace_of);
-        for namespace in named.chain(indexes.iter().map(|(namespace, _)| namespace.clone())) {
+        let of_indexes = indexes.iter().map(|index| index.namespace.clone());
+        for namespace in named.chain(of_indexes).chain(in_settings(&settings, database)) {
             if namespace != own && !related.contains(&namespace) {
                 related.push(namespace);
             }
@@ -170,12 +191,14 @@ impl Entry {
             related,
             indexes,
             is_complete: document.contains_key("indexes") && !document.contains_key("unconfirmed"),
-            settings: document.get_document("settings").cloned().unwrap_or_default(),
+            is_later: number(document, "format") > FORMAT,
+            settings,
             failed: None,
             verified: verified.and_then(|verified| {
                 Some(Verified {
                     at: *verified.get_datetime("at").ok()?,
                     findings: number(verified, "findings"),
+                    at_least: verified.get_bool("at_least").unwrap_or(false),
                 })
             }),
         }
@@ -212,6 +235,19 @@ impl Entry {
         let mut references = references.filter_map(Bson::as_document);
         self.pattern == "reference" && references.any(|one| !one.get_bool("snapshot").unwrap_or(false))
     }
+}
+
+/// Returns the second collections that settings name. An entry that is not complete has no others.
+fn in_settings(settings: &Document, database: &str) -> Vec<Namespace> {
+    let second = settings.iter().filter_map(|(name, value)| {
+        let database_of = settings.get_str(format!("{}_database", name.strip_suffix("_collection")?));
+        Some(Namespace::new(database_of.unwrap_or(database), value.as_str()?))
+    });
+    let lists = ["references", "related"].map(|name| settings.get_array(name).into_iter().flatten());
+    let [references, related] = lists.map(|list| list.filter_map(Bson::as_document));
+    let references = references.filter_map(|one| Some(Namespace::new(database, one.get_str("collection").ok()?)));
+    let related = related.flat_map(|one| ["collection", "archive"].map(|name| one.get_str(name).ok()?.parse().ok()));
+    second.chain(references).chain(related.flatten()).collect()
 }
 
 impl Steps {

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::TryStreamExt;
 use mongo_patterns_core::migration::number;
 use mongodb::bson::{DateTime, Document, doc};
-use mongodb::results::CollectionSpecification;
+use mongodb::results::{CollectionSpecification, CollectionType};
 use mongodb::{Client, Collection, Namespace};
 
-use super::entries::Entry;
+use super::entries::{Entry, Index};
 use crate::analyze::size_of;
 use crate::failure::Failure;
 
@@ -25,6 +25,7 @@ pub(super) struct Listed(BTreeMap<String, BTreeMap<String, CollectionSpecificati
 pub(super) struct Facts {
     /// `None` if it does not exist.
     pub(super) size: Option<Size>,
+    pub(super) is_view: bool,
     pub(super) has_validator: bool,
     indexes: Vec<String>,
     /// The most elements in the array fields of some documents.
@@ -82,6 +83,13 @@ impl Facts {
         let Some(one) = of_database.and_then(|listed| listed.get(&namespace.coll)) else {
             return Ok(Self::default());
         };
+        if one.collection_type == CollectionType::View {
+            let is_view = true;
+            return Ok(Self {
+                is_view,
+                ..Self::default()
+            });
+        }
         let collection = client.database(&namespace.db).collection::<Document>(&namespace.coll);
         let on = || Failure::on(namespace);
         let mut facts = Self {
@@ -140,8 +148,15 @@ impl Facts {
         }
     }
 
-    pub(super) fn has_index(&self, name: &str) -> bool {
+    fn has_index(&self, name: &str) -> bool {
         self.indexes.iter().any(|index| index == name)
+    }
+
+    /// Returns whether it has an index that an entry needs.
+    pub(super) fn serves(&self, needed: &Index) -> bool {
+        let longer = format!("{}_", needed.name);
+        let is_longer = |index: &String| needed.or_longer && index.starts_with(&longer);
+        self.has_index(&needed.name) || self.indexes.iter().any(is_longer)
     }
 
     /// Returns the most elements that an array field of some documents has.

@@ -8,7 +8,7 @@ use mongodb::bson::DateTime;
 use serde_json::{Value, json};
 
 use super::attention::{Need, Remedy};
-use super::entries::{Entry, Steps};
+use super::entries::{Entry, Index, Steps};
 use super::facts::SAMPLE;
 use super::state::Status;
 use crate::analyze::size;
@@ -86,10 +86,15 @@ impl Screen<'_> {
                 .iter()
                 .try_for_each(|command| output.text(&format!("    {}", printable(command))))?,
             Remedy::Advice(advice) => output.text(&wrapped(&printable(advice), 4))?,
+            Remedy::Either(advice, command) => {
+                output.text(&wrapped(&printable(&format!("{advice}:")), 4))?;
+                output.text(&format!("    {}", printable(command)))?;
+            }
         }
         let (commands, advice) = match remedy {
             Remedy::Commands(commands) => (commands.as_slice(), None),
-            Remedy::Advice(advice) => (&[][..], Some(advice)),
+            Remedy::Advice(advice) => (&[][..], Some(advice.clone())),
+            Remedy::Either(advice, command) => (&[][..], Some(format!("{advice}: {command}"))),
         };
         output.object(&json!({
             "type": "attention", "collection": collection, "text": text, "commands": commands, "advice": advice,
@@ -112,13 +117,13 @@ impl Screen<'_> {
         output.text(&wrapped(&printable(&self.details(entry).join(", ")), 6))?;
         let of = |namespace: &Namespace| {
             let size = status.size_of(namespace);
-            let missing = status.missing_of(entry).filter(|(of, _)| of == namespace);
+            let missing = status.missing_of(entry).filter(|index| index.namespace == *namespace);
             json!({
                 "namespace": namespace.to_string(),
                 "documents": size.map(|size| size.documents),
                 "largest_bytes": size.map(|size| size.largest),
                 "has_validator": status.facts.get(namespace).is_some_and(|facts| facts.has_validator),
-                "missing_indexes": missing.map(|(_, name)| name).collect::<Vec<_>>(),
+                "missing_indexes": missing.map(|index| &index.name).collect::<Vec<_>>(),
             })
         };
         let facts = status.facts.get(&entry.collection);
@@ -138,7 +143,9 @@ impl Screen<'_> {
             "longest": entry.bound().and_then(|(array, _)| Some(facts?.longest(array))),
             "migration": status.migration_of(entry).map(migrations::state),
             "follower": follower.map(|follower| &follower.name),
-            "verified": entry.verified.as_ref().map(|of| json!({ "at": rfc3339(of.at), "findings": of.findings })),
+            "verified": entry.verified.as_ref().map(|of| {
+                json!({ "at": rfc3339(of.at), "findings": of.findings, "at_least": of.at_least })
+            }),
             "verify_error": entry.failed,
             "versions": versions.collect::<Vec<_>>(),
             "oldest": status.facts_of(entry, "archive").and_then(|facts| facts.oldest).map(rfc3339),
@@ -152,10 +159,12 @@ impl Screen<'_> {
         #[allow(clippy::cast_precision_loss)]
         let [documents, largest] = match of {
             Some(of) => [grouped(of.documents), size(of.largest as f64)],
+            None if self.status.is_view(namespace) => ["view", "-"].map(str::to_owned),
             None => ["missing", "-"].map(str::to_owned),
         };
-        let needed = entry.indexes.iter().filter(|(of, _)| of == namespace).count();
-        let missing = self.status.missing_of(entry).filter(|(of, _)| of == namespace).count();
+        let is_its = |index: &&Index| index.namespace == *namespace;
+        let needed = entry.indexes.iter().filter(is_its).count();
+        let missing = self.status.missing_of(entry).filter(is_its).count();
         let indexes = match (needed, missing) {
             (0, _) => "-".to_owned(),
             (_, 0) => "ok".to_owned(),
@@ -189,7 +198,9 @@ impl Screen<'_> {
             (None, Some(of)) if of.findings == 0 => format!("verify ok {}", self.ago(of.at)),
             (None, Some(of)) => format!(
                 "verify {} {}",
-                counted(of.findings, "finding").to_uppercase(),
+                counted(of.findings, "finding")
+                    .to_uppercase()
+                    .replacen(' ', "+ ", of.at_least.into()),
                 self.ago(of.at)
             ),
         });

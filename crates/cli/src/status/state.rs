@@ -6,7 +6,7 @@ use mongo_patterns_core::catalog::{COLLECTION, MigrationRecord, migrations};
 use mongodb::Namespace;
 use mongodb::bson::{DateTime, Document, doc};
 
-use super::entries::{Entries, Entry};
+use super::entries::{Entries, Entry, Index};
 use super::facts::{Facts, Listed, Size};
 use crate::context::Context;
 use crate::failure::Failure;
@@ -29,6 +29,10 @@ impl Status {
         self.facts.get(namespace)?.size
     }
 
+    pub(super) fn is_view(&self, namespace: &Namespace) -> bool {
+        self.facts.get(namespace).is_some_and(|facts| facts.is_view)
+    }
+
     /// Returns the bytes of the largest of some documents.
     pub(super) fn largest(&self, namespace: &Namespace) -> u64 {
         self.size_of(namespace).map_or(0, |size| size.largest)
@@ -45,11 +49,21 @@ impl Status {
         second.find_map(|second| self.facts.get(second)?.expired)
     }
 
-    /// Returns the collections and names of the indexes that an entry needs and that are missing.
-    pub(super) fn missing_of<'e>(&self, entry: &'e Entry) -> impl Iterator<Item = &'e (Namespace, String)> {
-        let has = |namespace, name: &str| self.facts.get(namespace).is_some_and(|facts| facts.has_index(name));
+    /// Returns the indexes that an entry needs and that are missing.
+    pub(super) fn missing_of<'e>(&self, entry: &'e Entry) -> impl Iterator<Item = &'e Index> {
+        let facts = |index: &Index| self.facts.get(&index.namespace);
         let indexes = entry.indexes.iter();
-        indexes.filter(move |(namespace, name)| !has(namespace, name))
+        indexes.filter(move |index| !facts(index).is_some_and(|facts| facts.serves(index)))
+    }
+
+    /// Returns whether a migration of a collection of an entry has not finished.
+    pub(super) fn is_being_migrated(&self, entry: &Entry) -> bool {
+        let is_own = |name: &str| {
+            let mut own = entry.collections().filter(|one| one.db == entry.collection.db);
+            own.any(|one| one.coll == name)
+        };
+        let mut unfinished = self.migrations.iter().filter(|record| record.finished.is_none());
+        unfinished.any(|record| is_own(&record.collection) || record.settings.get_str("source").is_ok_and(is_own))
     }
 
     /// Returns the record of the last migration to the pattern of an entry.

@@ -58,6 +58,7 @@ pub(super) async fn verify(context: &Context, entry: &mut Entry, most: u64) -> R
             entry.verified = Some(Verified {
                 at: DateTime::now(),
                 findings,
+                at_least: findings >= most,
             });
         }
         Err(failure) if failure.error.as_ref().is_some_and(is_of_connection) => return Err(failure),

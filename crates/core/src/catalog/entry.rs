@@ -211,10 +211,12 @@ impl Entry {
         ))
     }
 
-    /// Stores the time and the number of findings of a verification, if there is an entry. One round trip.
-    pub async fn store_verified(&self, findings: u64) -> Result<()> {
+    /// Stores the time and the number of findings of a verification, and whether there can be more, if there is an entry.
+    /// One round trip.
+    pub async fn store_verified(&self, findings: u64, at_least: bool) -> Result<()> {
         let findings = i64::try_from(findings).unwrap_or(i64::MAX);
-        let verified = doc! { "$set": { "verified.findings": findings }, "$currentDate": { "verified.at": true } };
+        let outcome = doc! { "verified.findings": findings, "verified.at_least": at_least };
+        let verified = doc! { "$set": outcome, "$currentDate": { "verified.at": true } };
         let step = Step::update_one("store the outcome", &self.catalog, self.filter(), verified);
         match Conn::new().write(step).await.map_err(Error::from) {
             Err(error) if error.kind() == ErrorKind::Unauthorized => Ok(()),
