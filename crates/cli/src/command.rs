@@ -50,7 +50,7 @@ impl fmt::Display for Command {
     }
 }
 
-/// Returns a word for the shell. Control characters are those of its quotes with escapes.
+/// Returns a word for the shell, which reads control characters in `$'..'` only.
 fn quoted(value: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "_-.,=/".contains(c);
     if !value.is_empty() && value.chars().all(is_plain) {

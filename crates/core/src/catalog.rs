@@ -64,10 +64,9 @@
 //! `ensure_indexes()` adds what an entry of an earlier version lacks. While a repository looks for other owners, its new
 //! entry is `unconfirmed`. `format` is the version of this form.
 //!
-//! `key_type` is the BSON type of the keys, by its name in `$jsonSchema`, if the type of a repository knows it: `int` for
-//! all integers. `verified` is the outcome of the last `verify` of the command line; with `at_least`, more findings
-//! can exist. `library` is the version of the crate
-//! that wrote the settings. The times are the server's.
+//! `key_type` is the BSON type of the keys, by its name in `$jsonSchema`, if the type of a repository knows it: `int`
+//! for all integers. `verified` is the outcome of the last `verify` of the command line; with `at_least`, more findings
+//! can exist. `library` is the version of the crate that wrote the settings. The times are the server's.
 //!
 //! The same collection has the progress of migrations, with the `_id` `{ kind: "migration", collection }`, where the
 //! collection is the target ([`migrations`] lists them, and [`forget_migration`] deletes one). It has the positions of
