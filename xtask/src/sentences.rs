@@ -138,15 +138,7 @@ mod tests {
     fn sentences_are_those_of_prose() {
         let code = "/// Reads 1.5 of it. Then\n/// that of another one.\n///\n/// ```text\n/// a b. c d.\n/// ```\nfn f() {}\n/// | a. | b |\n/// |---|---|\n";
         let found = sentences(code, true);
-        assert_eq!(
-            found,
-            [
-                "Reads 1.5 of it.",
-                "Then that of another one.",
-                "| a.",
-                "| b | |---|---|"
-            ]
-        );
+        assert_eq!(found, ["Reads 1.5 of it.", "Then that of another one."]);
         assert_eq!(pronouns_in(&found[1]), 2);
         let page = "# A title. Two\n\nFirst: second?\n\n| a. b | c |\n|---|---|\n| d. e | f |\n\n- an item\n- two";
         assert_eq!(sentences(page, false), ["First:", "second?", "an item", "two"]);
