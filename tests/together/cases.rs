@@ -4,7 +4,7 @@ use mongo_patterns_testkit::TestDatabase;
 
 use super::repositories::{
     One, archive, buckets, embedded, embedded_in, further, history, intervals, list, list_in, overflowing, references,
-    references_to, schema, subset, trash,
+    references_in, references_to, schema, subset, trash,
 };
 
 /// Two repositories, what the error about the second one says, and the second one with another name.
@@ -162,6 +162,13 @@ pub(super) fn cases(db: &TestDatabase) -> Vec<Case> {
             Box::new(list_in(db, "notes")),
             &[".notes`", "outlier pattern", "use another collection"],
             Box::new(list_in(db, "reviews")),
+        ),
+        (
+            "the overflow documents of a list and references in them",
+            Box::new(overflowing(db, "views", "more_of_views", "carts")),
+            Box::new(references_in(db, "carts")),
+            &[".carts`", "outlier pattern", "use another collection"],
+            Box::new(references(db, "customer")),
         ),
         (
             "the revisions of a history and embedded children of them",

@@ -84,6 +84,11 @@ pub(super) fn references(db: &TestDatabase, field: &str) -> ReferenceRepository<
     references_to(db, "customers", field)
 }
 
+pub(super) fn references_in(db: &TestDatabase, collection: &str) -> ReferenceRepository<Document, Document> {
+    let orders = ReferenceRepository::builder(of(db, collection), of(db, "customers"));
+    orders.reference_field("order").copied_fields(["name"]).build().unwrap()
+}
+
 pub(super) fn references_to(db: &TestDatabase, sources: &str, field: &str) -> ReferenceRepository<Document, Document> {
     let orders = ReferenceRepository::builder(of(db, "orders"), of(db, sources));
     orders.reference_field(field).copied_fields(["name"]).build().unwrap()

@@ -20,7 +20,7 @@ const END: &str = "<!-- end of cargo xtask size -->\n";
 /// The crates of the library, whose sum is a row, each with its bound: the most lines of code. A change that exceeds a bound
 /// says what leaves for it.
 const LIBRARY: [(&str, usize); 12] = [
-    ("crates/core/src", 12_740),
+    ("crates/core/src", 12_755),
     ("crates/bucket/src", 8_700),
     ("crates/outlier/src", 3_790),
     ("crates/subset/src", 4_430),
@@ -43,7 +43,7 @@ const OTHERS: [(&str, usize); 11] = [
     ("crates/protocols/src", 7_645),
     ("crates/bench/src", 6_360),
     ("examples", 3_800),
-    ("tests", 68_700),
+    ("tests", 68_715),
     ("xtask", 3_310),
 ];
 /// What a public type begins with.

@@ -124,7 +124,7 @@ impl Related {
     /// Returns what no other archive may own: the ids in archived documents.
     pub(crate) fn owned(&self) -> impl Iterator<Item = Owned> {
         let related = self.collections.iter();
-        related.map(|one| Owned::field(&one.archived, one.field.as_str(), "related"))
+        related.map(|one| Owned::field(&one.archived, one.field.as_str(), "related").written_alone())
     }
 
     /// Returns the ids by which related documents name these documents. Null, an array and a missing value name none.

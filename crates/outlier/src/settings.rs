@@ -86,7 +86,7 @@ impl Settings {
             Owned::field(main, self.array.as_str(), "array_field"),
             Owned::field(main, self.flag.as_str(), "flag_field"),
             Owned::collection(overflow),
-            Owned::documents(overflow, "overflow documents"),
+            Owned::overflow(overflow),
         ]
     }
 

@@ -10,6 +10,8 @@ use crate::error::{Error, ErrorKind, Remedy};
 const PARENTS: &str = "parents";
 /// What the documents are that are deleted with their parent.
 const CHILDREN: &str = "children";
+/// What the documents are of which a list owns all fields.
+const OVERFLOW: &str = "overflow documents";
 
 /// A field that only one repository may write, or a second collection that has documents of one repository only.
 #[doc(hidden)]
@@ -86,6 +88,11 @@ impl Owned {
     /// depend on them.
     pub fn children(collection: &Collection<RawDocumentBuf>) -> Self {
         Self::documents(collection, CHILDREN)
+    }
+
+    /// Creates it for the overflow documents of a list, in which only an archive has a field, which it does not write.
+    pub fn overflow(collection: &Collection<RawDocumentBuf>) -> Self {
+        Self::documents(collection, OVERFLOW)
     }
 
     /// Creates it for the documents of a collection with all of their fields.
@@ -201,6 +208,7 @@ fn is_same(one: &Document, other: &Document, database: &str) -> bool {
     let overlaps = match (field_of(one), field_of(other)) {
         (None, None) => true,
         (Some(_), Some(_)) if is_whole(one) || is_whole(other) => true,
+        (Some(_), Some(_)) if is_overflow(one) || is_overflow(other) => [one, other].iter().all(|one| !is_alone(one)),
         (Some(one), Some(other)) => one == other || is_below(one, other) || is_below(other, one),
         _ => false,
     };
@@ -258,6 +266,14 @@ pub(super) fn field_of(stored: &Document) -> Option<&str> {
 
 fn is_whole(stored: &Document) -> bool {
     field_of(stored) == Some("_id") && !stored.contains_key("shared")
+}
+
+fn is_overflow(stored: &Document) -> bool {
+    field_of(stored) == Some("_id") && stored.get_str("shared").ok() == Some(OVERFLOW)
+}
+
+fn is_alone(stored: &Document) -> bool {
+    stored.get_bool("alone").unwrap_or(false)
 }
 
 fn is_below(path: &str, of: &str) -> bool {
