@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Remedy};
 const PARENTS: &str = "parents";
 /// What the documents are that are deleted with their parent.
 const CHILDREN: &str = "children";
-/// What the documents are of which a list owns all fields.
+/// What the overflow documents of a list are.
 const OVERFLOW: &str = "overflow documents";
 
 /// A field that only one repository may write, or a second collection that has documents of one repository only.
