@@ -18,12 +18,12 @@ fn a_write_has_a_section_on_dropped_calls_and_a_read_is_safe() {
             ///
             /// # Cost
             /// One round trip.
-            pub fn delete(&self) -> Write<'_, Deleted> { todo!() }
+            pub fn delete(&self) -> Write<'_, Deleted> { Write::new(self) }
             /// Reads.
             ///
             /// # Cost
             /// One round trip.
-            pub fn get(&self) -> Read<'_, u32> { todo!() }
+            pub fn get(&self) -> Read<'_, u32> { Read::new(self) }
         }
         "#,
     );
