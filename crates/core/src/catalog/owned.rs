@@ -305,6 +305,17 @@ mod tests {
         let whole = Owned::whole_documents(&collection);
         assert!(is_refused(&whole, &field("lines")) && is_refused(&field("lines"), &whole));
         assert!(!is_refused(&whole, &second) && !is_refused(&second, &whole));
+        // An archive has a field in the overflow documents of a list over its collections.
+        let overflow = Owned::overflow(&collection);
+        let of_archive = || field("book").written_alone();
+        for (other, refused) in [
+            (field("book"), true),
+            (Owned::parents(&collection), true),
+            (of_archive(), false),
+        ] {
+            assert_eq!(is_refused(&overflow, &other), refused, "{other:?}");
+            assert_eq!(is_refused(&other, &overflow), refused, "{other:?}");
+        }
         let parents = Owned::parents(&collection).with_dependents("delete_parent", Some(&collection));
         let dependents = |database: &str| parents.stored_form(database).get("dependents").cloned();
         let here = doc! { "call": "delete_parent", "collection": "orders" };
