@@ -37,7 +37,7 @@ const OTHERS: [(&str, usize); 11] = [
     ("crates/derive/src", 200),
     ("crates/mongo-patterns/src", 200),
     ("crates/mongo-patterns/examples", 2_800),
-    ("crates/cli/src", 10_150),
+    ("crates/cli/src", 10_160),
     ("crates/cli/tests", 5_560),
     ("crates/testkit/src", 2_100),
     ("crates/protocols/src", 7_645),

@@ -10,7 +10,7 @@ use mongodb::Collection;
 use mongodb::bson::{DateTime, Document, doc};
 
 use crate::args::{self, ArchivePace, ArchiveVerb, Listing, OlderThan, Place};
-use crate::confirm::confirmed;
+use crate::confirm::{confirmed, deletion};
 use crate::context::Context;
 use crate::document_settings::ArchiveSettings;
 use crate::failure::{Failure, Outcome};
@@ -99,7 +99,15 @@ pub(crate) async fn run(context: &Context, pattern: &args::Archive) -> Outcome {
                 .repair(*dry_run, repair, name)
                 .await
         }
-        ArchiveVerb::Delete { older_than, pace } => {
+        ArchiveVerb::Delete {
+            older_than,
+            pace,
+            confirmation,
+        } => {
+            if !pace.dry_run.dry_run {
+                let consequence = deletion("archived documents", older_than.older_than);
+                confirmed(context.output, *confirmation, &consequence).await?;
+            }
             let before = DateTime::from_system_time(SystemTime::now() - age(*older_than));
             moved(context, &archive, ("delete", None), archive.delete_before(before), pace).await
         }

@@ -5,7 +5,7 @@ use std::io::{IsTerminal, stdin};
 use tokio::task::spawn_blocking;
 
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::output::{Output, counted};
 
 /// The confirmation of what cannot be undone.
 #[derive(Clone, Copy, Debug, clap::Args)]
@@ -13,6 +13,12 @@ pub(crate) struct Confirmation {
     /// Confirms it. Without this option the program asks, on a terminal.
     #[arg(long)]
     pub(crate) yes: bool,
+}
+
+/// Describes the deletion of what is older than some days.
+pub(crate) fn deletion(of: &str, days: u32) -> String {
+    let days = counted(days.into(), "day");
+    format!("the {of} older than {days}, which `--dry-run` counts, are deleted for good")
 }
 
 /// Asks on a terminal whether to do what has a consequence, unless it is confirmed. A signal ends the wait for the answer.

@@ -8,13 +8,13 @@ use mongodb::bson::{Bson, DateTime, Document};
 use serde_json::json;
 
 use crate::args::{Trash, TrashVerb};
-use crate::confirm::confirmed;
+use crate::confirm::{confirmed, deletion};
 use crate::context::Context;
 use crate::document_settings::TrashSettings;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::findings::Check;
 use crate::migrate::{COMMANDS, Migrate};
-use crate::output::{Output, Record, Summary, counted, printable, to_json};
+use crate::output::{Output, Record, Summary, printable, to_json};
 use crate::selection::id;
 use crate::settings::need;
 use crate::{catalog, indexes, shell};
@@ -48,10 +48,7 @@ pub(crate) async fn run(context: &Context, pattern: &Trash) -> Outcome {
             let days = u64::from(older_than.older_than);
             let before = SystemTime::now() - Duration::from_secs(days * 24 * 60 * 60);
             if !dry_run.dry_run {
-                let consequence = format!(
-                    "the entries older than {}, which `--dry-run` counts, are deleted for good",
-                    counted(days, "day")
-                );
+                let consequence = deletion("entries", older_than.older_than);
                 confirmed(context.output, *confirmation, &consequence).await?;
             }
             let mut delete = trash.delete_before(DateTime::from_system_time(before));

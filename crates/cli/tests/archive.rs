@@ -39,7 +39,7 @@ async fn there_and_back(db: &TestDatabase) {
     archive(&[&["indexes", "--create", "--replace-settings"][..], &keep].concat()).ok();
     let other = ["--keep", r#"{"_id": 6}"#];
     archive(&[&of("run")[..], &other].concat()).says(2, "`keep`");
-    archive(&[&["delete", "--older-than", "1"][..], &other].concat()).says(2, "`keep`");
+    archive(&[&["delete", "--older-than", "1", "--yes"][..], &other].concat()).says(2, "`keep`");
     // What is not given is that of the catalog, and so are all settings but the collection.
     let short = ran(on(db)
         .args(["archive", "--collection", "sales", "--json"])
@@ -69,7 +69,8 @@ async fn there_and_back(db: &TestDatabase) {
         .shows(["the filter matches 0 of 5 documents of archived_sales"]);
     let restored = archive(&["restore", "--where", r#"{"_id": {"$lt": 5}}"#]);
     assert_eq!(restored.summary()["documents"], 2, "{restored:?}");
-    let deleted = archive(&["delete", "--older-than", "600"]);
+    archive(&["delete", "--older-than", "600"]).says(2, "pass --yes");
+    let deleted = archive(&["delete", "--older-than", "600", "--yes"]);
     assert_eq!(deleted.summary()["documents"], 2, "{deleted:?}");
     assert_eq!(archived.count_documents(doc! {}).await.unwrap(), 1);
 }

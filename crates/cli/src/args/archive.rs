@@ -44,6 +44,8 @@ pub(crate) enum ArchiveVerb {
         older_than: OlderThan,
         #[command(flatten)]
         pace: ArchivePace,
+        #[command(flatten)]
+        confirmation: Confirmation,
     },
     /// Finds documents that are in both collections, ages that are not dates, and related documents without theirs
     Verify,
